@@ -28,6 +28,7 @@ class OperatorEnvironment(BaseModel):
     no runtime can. ``grading_python`` is that of the runtime of chemistry, null without it.
     ``oracles`` are functions of a molecule by the property that they tell.
     ``agent_commands`` are the programs of agents, with their arguments, by name.
+    ``mcp_commands`` are the programs of MCP servers, likewise.
     ``agent_host`` is the address at which agents reach the policy that they play.
     ``verdicts`` is the file that keeps the answers of judges, null for none.
     """
@@ -50,6 +51,7 @@ class OperatorEnvironment(BaseModel):
     grading_python: Path | None = None
     verdicts: Path | None = None
     agent_commands: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    mcp_commands: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     agent_host: str = "127.0.0.1"
     attempts: int = Field(default=4, ge=1, description="Per request that a service left open.")
 
@@ -84,6 +86,7 @@ class OperatorEnvironment(BaseModel):
             model_python=_model_python(settings.runtimes_folder) if reward_models else None,
             grading_python=_grading_python(settings.runtimes_folder),
             agent_commands={name: tuple(each) for name, each in settings.agent_commands.items()},
+            mcp_commands={name: tuple(each) for name, each in settings.mcp_commands.items()},
             agent_host=settings.agent_host,
             attempts=attempts,
             verdicts=verdicts,

@@ -52,6 +52,11 @@ class ToolSettings(ProcessSettings):
         description="JSON object: programs that rollouts may run as agents, by name, each a list "
         "of the program and its arguments.",
     )
+    mcp_commands: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="JSON object: MCP servers that rollouts and evaluations may start as programs, "
+        "by name, each a list of the program and its arguments.",
+    )
     agent_host: str = Field(
         default="127.0.0.1",
         min_length=1,

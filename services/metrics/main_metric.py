@@ -9,7 +9,7 @@ from services.contracts.evaluation.main_metrics import Direction, MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate, MeasureEstimate
 from services.contracts.rewards.graders import ChemistryGrader, PanoramaGrader
 from services.contracts.rewards.openai_graders import MultiGrader, PythonGrader, ScoreModelGrader
-from services.contracts.rewards.rewards import EvaluationGrader
+from services.contracts.rewards.rewards import EnvironmentReward, EvaluationGrader
 
 ACCURACY, MEAN_SCORE = "accuracy", "mean_score"
 _PANORAMA = {"par4pc": "item_score", "pi4pc": "item_score", "noc4pc": "macro_f1"}
@@ -94,7 +94,7 @@ def _declared(
 def _other_scale(direction: Direction, grader: EvaluationGrader) -> str | None:
     if direction == "minimize":
         return "lower scores are better"
-    is_free = isinstance(grader, PythonGrader | MultiGrader) or (
+    is_free = isinstance(grader, PythonGrader | MultiGrader | EnvironmentReward) or (
         isinstance(grader, ScoreModelGrader) and grader.range != [0.0, 1.0]
     )
     return "its scores need not lie between 0 and 1" if is_free else None

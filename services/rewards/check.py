@@ -29,6 +29,7 @@ from services.contracts.rewards.rewards import (
     AgentReward,
     CallableReward,
     CodeTestsReward,
+    EnvironmentReward,
     ExtensionReward,
     HttpReward,
     JudgeReward,
@@ -92,6 +93,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             SearchEmReward()
             | RetoolReward()
             | AgentReward()
+            | EnvironmentReward()
             | RewardModelReward()
             | CodeTestsReward()
             | MathGrader()

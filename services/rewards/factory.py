@@ -29,6 +29,7 @@ from services.contracts.rewards.rewards import (
     AgentReward,
     CallableReward,
     CodeTestsReward,
+    EnvironmentReward,
     ExtensionReward,
     HttpReward,
     JudgeReward,
@@ -68,6 +69,7 @@ from services.rewards.pairwise_judge import PairwiseJudge
 from services.rewards.reward_model import RewardModel
 from services.rewards.rules import Retool, SearchEm
 from services.rewards.sandbox import connect_sandbox
+from services.rewards.step_score import StepScore
 from services.rewards.verdicts import Verdicts
 
 PROCESSES = 4
@@ -109,6 +111,8 @@ class RewardFactory:
                 return await self._retool(reward)
             case AgentReward():
                 return AgentScore()
+            case EnvironmentReward():
+                return StepScore(reward)
             case HttpReward():
                 return await self._service(reward)
             case CallableReward():

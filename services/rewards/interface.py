@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
 from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
 from services.inference.causes import cause_of
 from services.metrics.extraction import strip_reasoning
@@ -115,8 +116,10 @@ class Sample:
         messages: Sequence[JsonObject] = (),
         gold: Sequence[str] = (),
         extra: JsonObject | None = None,
+        environments: Sequence[EnvironmentRecord] = (),
     ) -> "Sample":
-        """A single turn after ``messages``; ``extra`` holds the other fields of its row."""
+        """A single turn after ``messages``; ``extra`` holds the other fields of its row, and
+        ``environments`` the steps that led to the turn."""
         trajectory = Trajectory(
             id="sample",
             prompt_index=0,
@@ -126,6 +129,7 @@ class Sample:
             prompt_token_ids=[],
             turns=[Turn(text=text, token_start=0, token_count=0, finish_reason="stop")],
             finish_reason=FinishReason.ANSWERED,
+            environments=list(environments),
         )
         return cls.of(trajectory)
 

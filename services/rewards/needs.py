@@ -17,14 +17,25 @@ from services.contracts.rewards.rewards import (
 
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
-    """Whether a reward compares with the gold answer of its row."""
+    """Whether a reward of all rows compares with the gold answer of its row."""
+    return any(sources is None for sources in _comparing(rewards))
+
+
+def gold_sources(rewards: Sequence[WeightedReward]) -> list[str]:
+    """The sources whose rows are compared with their gold answer by a reward of their own."""
+    named = (sources for sources in _comparing(rewards) if sources is not None)
+    return sorted({source for sources in named for source in sources})
+
+
+def _comparing(rewards: Sequence[WeightedReward]) -> Sequence[Sequence[str] | None]:
+    """The sources of each reward that compares with a gold answer."""
     kinds = (
         SearchEmReward,
         RetoolReward,
         PairwiseJudgeReward,
         *get_args(GoldGrader | MeaningGrader),
     )
-    return any(isinstance(each.reward, kinds) for each in rewards)
+    return [each.sources for each in rewards if isinstance(each.reward, kinds)]
 
 
 def named_reward_models(rewards: Sequence[WeightedReward]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rollouts.sources import applies, source_of
 from services.contracts.rollouts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.factory import RewardFactory
@@ -40,7 +41,7 @@ async def open_scorer(
 
     Contacts and starts nothing before the first trajectory. Raises `InvalidRequest` for a reward
     that can never be computed, `PermissionDenied` for one that the operator does not allow.
-    Without rewards, trajectories are returned unchanged.
+    Without rewards, trajectories are returned unchanged; one that no reward is for has none.
     """
     async with AsyncExitStack() as stack:
         factory = RewardFactory(environment, stack)
@@ -49,6 +50,7 @@ async def open_scorer(
                 _Weighted(
                     each.name,
                     each.weight,
+                    each.sources,
                     await factory.component(each.reward, f"rewards[{position}].reward"),
                 )
                 for position, each in enumerate(rewards)
@@ -60,6 +62,7 @@ async def open_scorer(
 class _Weighted:
     name: str
     weight: float
+    sources: Sequence[str] | None
     component: Component
 
 
@@ -73,15 +76,19 @@ class _WeightedSum:
         if trajectory.finish_reason.is_failure:
             what = trajectory.error or trajectory.finish_reason.value
             return _with_reward(trajectory, {}, None, f"the rollout failed: {what}")
+        source = source_of(trajectory.extra)
+        parts = [part for part in self._parts if applies(part.sources, source)]
+        if not parts:
+            return _with_reward(trajectory, {}, None, f"no reward scores the source {source!r}")
         sample = Sample.of(trajectory)
-        answers = await asyncio.gather(*(_ask(part, sample) for part in self._parts))
+        answers = await asyncio.gather(*(_ask(part, sample) for part in parts))
         scores = {name: answer for name, answer in answers if not isinstance(answer, RewardFailed)}
         failed = {name: answer for name, answer in answers if isinstance(answer, RewardFailed)}
         if failed:
             errors = [f"{name}: {error.message}" for name, error in failed.items()]
             unrewarded = _with_reward(trajectory, scores, None, "; ".join(errors))
             return _left_out(unrewarded, failed)
-        reward = _sum([part.weight * scores[part.name] for part in self._parts])
+        reward = _sum([part.weight * scores[part.name] for part in parts])
         error = None if reward is not None else "the weighted sum is not a finite number"
         return _with_reward(trajectory, scores, reward, error)
 

@@ -8,7 +8,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 
+from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.rollouts.multi_turn import (
     CountedCalls,
@@ -16,6 +18,7 @@ from services.contracts.rollouts.multi_turn import (
     OnToolError,
     TruncateSide,
 )
+from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.trajectories import (
     KEPT_REPLY_CHARACTERS,
     CallOutcome,
@@ -32,7 +35,7 @@ from services.rollouts.models.base import Conversation, ConversationModel
 from services.rollouts.parsers import ParsedCall
 from services.rollouts.prompts import Prompt
 from services.rollouts.recording import CallRun, Recording, RolloutEnd
-from services.rollouts.tools.base import Toolbox
+from services.rollouts.tools.base import Episode, EpisodeFailed, Toolbox
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +60,6 @@ class Rollouts:
         self._toolbox = toolbox
         self._settings = settings
         self._activity = activity or Activity()
-        self._schemas = toolbox.schemas if settings.multi_turn_enable else ()
 
     async def play(
         self,
@@ -78,8 +80,9 @@ class Rollouts:
         name = trajectory_id or new_id("traj")
         failures: Counter[str] = Counter()
         for plays in range(1, MAX_PLAYS + 1):
-            recording = Recording(name, prompt, self._schemas, sample_index, seed, seed_index)
-            ending = await self._play_once(recording, prompt)
+            tools = self._offered(prompt)
+            recording = Recording(name, prompt, tools, sample_index, seed, seed_index)
+            ending = await self._play_once(recording)
             failures += _failures(recording, ending)
             lost = ending.left_out
             again = ending.reason is FinishReason.TOOL_UNAVAILABLE and lost and lost.cause.may_pass
@@ -88,33 +91,53 @@ class Rollouts:
         played = {"infrastructure_failures": dict(failures), "plays": plays}
         return recording.trajectory(ending).model_copy(update=played)
 
-    async def _play_once(self, recording: Recording, prompt: Prompt) -> RolloutEnd:
+    def _offered(self, prompt: Prompt) -> Sequence[JsonObject]:
+        if not self._settings.multi_turn_enable:
+            return ()
+        return self._toolbox.offered(source_of(prompt.extra))
+
+    async def _play_once(self, recording: Recording) -> RolloutEnd:
         try:
-            begun = self._model.begin(recording, prompt, self._schemas)
-            return begun if isinstance(begun, RolloutEnd) else await self._play(begun, recording)
+            if not self._settings.multi_turn_enable:
+                return await self._play(recording, None)
+            async with AsyncExitStack() as stack:
+                with self._activity.during(Phase.TOOLS):
+                    episode = await stack.enter_async_context(
+                        self._toolbox.episode(recording.episode_start())
+                    )
+                recording.enter(episode)
+                return await self._play(recording, episode)
+        except EpisodeFailed as error:
+            message = f"{error.lost.source}: {error.lost.message}"
+            return RolloutEnd(FinishReason.TOOL_UNAVAILABLE, message, left_out=error.lost)
         except EngineFailed as error:
             return _engine_failed(error)
         except Exception as error:
-            _log.exception("the rollout of prompt %d failed", prompt.index)
+            _log.exception("the rollout of prompt %d failed", recording.prompt.index)
             cause = _first(error)
             message = f"{type(cause).__name__}: {cause}"
             lost = LeftOut(source=TEMPER, cause=InfrastructureCause.INTERNAL_ERROR, message=message)
             return RolloutEnd(FinishReason.INTERNAL_ERROR, message, left_out=lost)
 
-    async def _play(self, conversation: Conversation, recording: Recording) -> RolloutEnd:
+    async def _play(self, recording: Recording, episode: Episode | None) -> RolloutEnd:
+        begun = self._model.begin(recording, recording.prompt, recording.tools)
+        if isinstance(begun, RolloutEnd):
+            return begun
         while True:
-            ending = await self._turn(conversation, recording)
+            ending = await self._turn(begun, recording, episode)
             if ending is not None:
                 return ending
 
-    async def _turn(self, conversation: Conversation, recording: Recording) -> RolloutEnd | None:
+    async def _turn(
+        self, conversation: Conversation, recording: Recording, episode: Episode | None
+    ) -> RolloutEnd | None:
         """One turn of the model and its calls; None while the conversation continues."""
         with self._activity.during(Phase.GENERATE):
             said = await conversation.turn()
         turn, calls = said.turn, said.calls
         if turn.finish_reason == "abort":
             return _engine_failed(EngineFailed("the engine aborted the turn"))
-        if not calls:
+        if not calls or episode is None:
             ended = turn.finish_reason == "stop"
             return RolloutEnd(FinishReason.ANSWERED if ended else FinishReason.LENGTH)
         kept = calls[: allowed_calls(self._settings, recording.turns)]
@@ -124,7 +147,7 @@ class Rollouts:
         if not kept:
             turn.calls += map(dropped, calls)
             return RolloutEnd(FinishReason.CALLS_SPENT)
-        ending = await self._reply(conversation, recording, turn, kept)
+        ending = await self._reply(conversation, recording, episode, turn, kept)
         turn.calls += map(dropped, calls[len(kept) :])
         return ending
 
@@ -132,6 +155,7 @@ class Rollouts:
         self,
         conversation: Conversation,
         recording: Recording,
+        episode: Episode,
         turn: Turn,
         calls: Sequence[ParsedCall],
     ) -> RolloutEnd | None:
@@ -139,7 +163,9 @@ class Rollouts:
         begun = recording.clock()
         with self._activity.during(Phase.TOOLS):
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._call(call, recording.clock)) for call in calls]
+                tasks = [
+                    group.create_task(self._call(episode, call, recording.clock)) for call in calls
+                ]
         runs = [task.result() for task in tasks]
         recording.add_tool_time(recording.clock() - begun)
         turn.calls += (run.record for run in runs)
@@ -148,15 +174,19 @@ class Rollouts:
                 message = f"{record.name}: {record.error}"
                 lost = LeftOut(source=record.name, cause=record.cause, message=message)
                 return RolloutEnd(FinishReason.TOOL_UNAVAILABLE, message, left_out=lost)
+        if any(each.done for each in episode.environments):
+            return RolloutEnd(FinishReason.ENVIRONMENT_DONE)
         if self._settings.on_tool_error is OnToolError.STOP:
             failed = next((run.record for run in runs if run.record.outcome.is_error), None)
             if failed is not None:
                 return RolloutEnd(FinishReason.TOOL_ERROR, f"{failed.name}: {failed.error}")
         return None if conversation.reply(runs) else RolloutEnd(FinishReason.REPLY_TOO_LONG)
 
-    async def _call(self, call: ParsedCall, clock: Callable[[], float]) -> CallRun:
+    async def _call(
+        self, episode: Episode, call: ParsedCall, clock: Callable[[], float]
+    ) -> CallRun:
         started = clock()
-        reply = await self._toolbox.call(call.name, call.arguments)
+        reply = await episode.call(call.name, call.arguments)
         answered = reply.outcome is CallOutcome.ANSWERED
         record = ToolCallRecord(
             name=call.name,
@@ -191,7 +221,9 @@ def _failures(recording: Recording, ending: RolloutEnd) -> Counter[str]:
     failures: Counter[str] = Counter()
     for call in (call for turn in recording.turns for call in turn.calls):
         failures[call.name] += call.failures
-    if ending.left_out is not None and ending.reason is not FinishReason.TOOL_UNAVAILABLE:
+    # Calls count their own; a session that could not be opened leaves a rollout without turns.
+    is_counted = ending.reason is FinishReason.TOOL_UNAVAILABLE and bool(recording.turns)
+    if ending.left_out is not None and not is_counted:
         failures[ending.left_out.source] += 1
     return +failures
 

@@ -5,13 +5,15 @@ import hashlib
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import LeftOut
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.rollouts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.prompts import Prompt
+from services.rollouts.tools.base import Episode, EpisodeStart
 
 NOT_SAMPLED = -1
 """The policy version of an inserted token."""
@@ -76,6 +78,7 @@ class Recording:
     """One rollout in progress, timed by the event loop's clock.
 
     ``budget`` is the response's limit in tokens; ``tools`` are the schemas shown to the model.
+    ``prompt`` is what the model reads first.
     """
 
     def __init__(
@@ -93,8 +96,9 @@ class Recording:
         self.turns: list[Turn] = []
         self.budget = 0
         self._unlisted = 0
-        self._prompt = prompt
-        self._tools = tools
+        self.prompt = prompt
+        self._episode: Episode | None = None
+        self.tools = tools
         self._sample_index = sample_index
         self._seed = seed
         self._seed_index = prompt.index if seed_index is None else seed_index
@@ -117,6 +121,25 @@ class Recording:
             return None
         place = f"{self._seed}/{self._seed_index}/{self._sample_index}/{len(self.turns)}"
         return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest())
+
+    def episode_start(self) -> EpisodeStart:
+        """What environments learn of the rollout; all samples of a prompt begin alike."""
+        place = f"{self._seed}/{self._seed_index}/environment"
+        seed = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest()) >> 1
+        return EpisodeStart(self.prompt.extra, seed)
+
+    def enter(self, episode: Episode) -> None:
+        """Record what the environments of an episode say; what one shows first becomes the end of
+        the prompt's last message, or a message of its own after one of the assistant."""
+        self._episode = episode
+        if episode.opening is None:
+            return
+        *before, last = self.prompt.messages
+        if last.get("role") == "user" and isinstance(last.get("content"), str):
+            shown = [*before, {**last, "content": f"{last['content']}\n\n{episode.opening}"}]
+        else:
+            shown = [*before, last, {"role": "user", "content": episode.opening}]
+        self.prompt = replace(self.prompt, messages=tuple(shown))
 
     def add_turn(self, text: str, sampled: SampledTokens, started: float) -> Turn:
         """Record a turn that the model began at ``started``."""
@@ -175,16 +198,20 @@ class Recording:
         for call in calls:
             call.record.shown = call.shown
 
+    @property
+    def _environments(self) -> Sequence[EnvironmentRecord]:
+        return () if self._episode is None else self._episode.environments
+
     def trajectory(self, ending: RolloutEnd) -> Trajectory:
         """The finished trajectory."""
         return Trajectory(
             id=self.trajectory_id,
-            prompt_index=self._prompt.index,
+            prompt_index=self.prompt.index,
             sample_index=self._sample_index,
-            messages=list(self._prompt.messages),
-            tools=list(self._tools),
-            gold=list(self._prompt.gold),
-            extra=self._prompt.extra,
+            messages=list(self.prompt.messages),
+            tools=list(self.tools),
+            gold=list(self.prompt.gold),
+            extra=self.prompt.extra,
             prompt_token_ids=self.prompt_token_ids,
             response_token_ids=self.tokens.ids,
             response_mask=self.tokens.mask,
@@ -195,6 +222,7 @@ class Recording:
             error=ending.error,
             status_code=ending.status,
             left_out=ending.left_out,
+            environments=[each.model_copy(deep=True) for each in self._environments],
             created_at=self._created_at,
             seconds=self.clock(),
             model_seconds=sum(turn.seconds for turn in self.turns),

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens, DemonstrationTokens
 from services.rollouts.prompts import Prompt
-from services.rollouts.tools.base import ToolReply
+from services.rollouts.tools.base import EpisodeStart, ToolReply
 
 END = 0
 """The token that ends a turn; every other token is the character of its number."""
@@ -130,6 +132,7 @@ class FunctionToolbox:
 
     functions: Mapping[str, ToolFunction]
     called: list[tuple[str, JsonObject | None]] = field(default_factory=list)
+    episodes: list[EpisodeStart] = field(default_factory=list)
 
     @property
     def schemas(self) -> tuple[JsonObject, ...]:
@@ -137,6 +140,9 @@ class FunctionToolbox:
             {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
             for name in self.functions
         )
+
+    def offered(self, source: str | None) -> tuple[JsonObject, ...]:
+        return self.schemas
 
     async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
         self.called.append((name, arguments))
@@ -155,6 +161,26 @@ class FunctionToolbox:
 
     async def probe(self, name: str) -> str | None:
         return None if name in self.functions else f"there is no tool {name}"
+
+    async def discover(self, position: int) -> str | None:
+        return f"no server tells the tools of declaration {position}"
+
+    @asynccontextmanager
+    async def episode(self, start: EpisodeStart) -> AsyncIterator["FunctionEpisode"]:
+        self.episodes.append(start)
+        yield FunctionEpisode(self)
+
+
+@dataclass
+class FunctionEpisode:
+    """One rollout's use of the functions, without sessions."""
+
+    toolbox: FunctionToolbox
+    opening: str | None = None
+    environments: Sequence[EnvironmentRecord] = ()
+
+    async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
+        return await self.toolbox.call(name, arguments)
 
 
 class ToolBroke(Exception):

@@ -65,6 +65,7 @@ DRILLS = (
     "tests/integration/retrieval/test_processes.py",
     "tests/integration/retrieval/test_service.py",
     "tests/integration/rollout/test_demo_data.py",
+    "tests/integration/rollout/test_environment_sessions.py",
     "tests/integration/rollout/test_faults.py",
     "tests/integration/rollout/test_rollout_job.py",
     "tests/integration/rollout/test_rollout_worker.py",

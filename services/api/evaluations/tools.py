@@ -8,7 +8,8 @@ from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.evaluation.evaluations import CreateEvaluation
-from services.contracts.rollouts.multi_turn import MultiTurn
+from services.contracts.rewards.rewards import EnvironmentReward
+from services.contracts.rollouts.multi_turn import ENVIRONMENT, MultiTurn
 from services.contracts.sampling import Sampling
 from services.rollouts.chat.call_format import check_parser_fits
 from services.rollouts.settings import validate_multi_turn
@@ -24,6 +25,7 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
     operator's settings do not allow.
     """
     conversation = body.conversation
+    _check_environment(body)
     if conversation is None:
         if body.multi_turn is not None:
             raise InvalidRequest("conversations need tools to call", param="multi_turn")
@@ -37,6 +39,7 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
         body.tools,
         settings.allowed_endpoints,
         settings.allowed_callables,
+        settings.mcp_commands,
         gateway_origins=settings.gateway_origins,
     )
     if isinstance(body.model, str):
@@ -46,6 +49,18 @@ def check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettin
             "the endpoint of a remote model parses its calls",
             param="multi_turn.tool_parser_format",
         )
+
+
+def _check_environment(body: CreateEvaluation) -> None:
+    """Only an environment rewards steps."""
+    entries = body.benchmarks or []
+    fields = [(f"benchmarks.{place}.grader", each.grader) for place, each in enumerate(entries)]
+    for field, grader in [("grader", body.grader), *fields]:
+        if isinstance(grader, EnvironmentReward) and not any(
+            tool.class_name == ENVIRONMENT for tool in body.tools
+        ):
+            message = f"a grader of type environment needs a tool of class {ENVIRONMENT}"
+            raise InvalidRequest(message, param=field)
 
 
 def _samplings(body: CreateEvaluation) -> Iterator[tuple[str, Sampling]]:

@@ -19,6 +19,7 @@ from services.contracts.rollouts.rollouts import (
     Rollout,
     RolloutStatistics,
 )
+from services.contracts.rollouts.sources import source_of
 from services.contracts.training.online import OnlineSettings
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
@@ -26,7 +27,7 @@ from services.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.jobs.store import create_job
 from services.models.registry import require_file
 from services.rewards.check import check_rewards
-from services.rewards.needs import named_reward_models, needs_gold
+from services.rewards.needs import gold_sources, named_reward_models, needs_gold
 from services.rollouts.agents.launch import check_agent
 from services.rollouts.prompts import inline_prompts
 from services.rollouts.settings import validate_multi_turn
@@ -66,8 +67,10 @@ def _check_prompts(session: Session, body: CreateRollout) -> None:
     if body.prompts is not None:
         _check_readable(body.prompts)
         prompts = inline_prompts(body.prompts, body.prompt_type, body.system_prompt)
-        without_gold = next((prompt.index for prompt in prompts if not prompt.gold), None)
-        if without_gold is not None and needs_gold(body.rewards):
+        everywhere, sources = needs_gold(body.rewards), gold_sources(body.rewards)
+        needing = (each for each in prompts if everywhere or source_of(each.extra) in sources)
+        without_gold = next((each.index for each in needing if not each.gold), None)
+        if without_gold is not None:
             field = f"prompts[{without_gold}]"
             message = f"{field}: gold is missing, and a reward needs it"
             raise InvalidRequest(message, param=f"{field}.gold")
@@ -99,6 +102,7 @@ def check_conversation(body: CreateRollout | OnlineSettings, settings: ApiSettin
         body.tools,
         settings.allowed_endpoints,
         settings.allowed_callables,
+        settings.mcp_commands,
         gateway_origins=settings.gateway_origins,
     )
     if body.agent is not None:

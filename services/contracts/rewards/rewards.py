@@ -3,6 +3,7 @@
 Only text that the model generated is scored, never text that a tool inserted.
 """
 
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
@@ -16,6 +17,7 @@ from services.contracts.rewards.graders import (
     PanoramaGrader,
 )
 from services.contracts.rewards.openai_graders import JudgeModel, OpenAiGrader
+from services.contracts.rollouts.sources import Sources
 from services.contracts.sandbox.cases import (
     TESTLIB_ARGUMENTS,
     CheckerArguments,
@@ -113,6 +115,26 @@ class AgentReward(Request):
     """The score that the agent itself gave the session that it played."""
 
     type: Literal["agent"] = "agent"
+
+
+class StepRewards(StrEnum):
+    """Which of an environment's rewards a rollout is given."""
+
+    SUM = "sum"
+    LAST = "last"
+
+
+class EnvironmentReward(Request):
+    """The rewards that environments gave for the steps of a rollout; those of several are added.
+
+    A step without one counts nothing, and a rollout that acts in none has 0. An episode that came
+    to its end and never had a reward leaves the rollout without one.
+    """
+
+    type: Literal["environment"] = "environment"
+    steps: StepRewards = Field(
+        default=StepRewards.SUM, description="The sum of all rewards, or only the last one."
+    )
 
 
 class RewardModelReward(Request):
@@ -305,6 +327,7 @@ Reward = Annotated[
     | HttpReward
     | CallableReward
     | AgentReward
+    | EnvironmentReward
     | RewardModelReward
     | CodeTestsReward
     | JudgeReward
@@ -325,6 +348,7 @@ EvaluationGrader = Annotated[
     | SearchEmReward
     | CodeTestsReward
     | PairwiseJudgeReward
+    | EnvironmentReward
     | ChemistryGrader
     | FunctionCallsGrader
     | PanoramaGrader
@@ -346,3 +370,8 @@ class WeightedReward(Request):
     )
     weight: Number = Field(default=1.0, description="Weight of the component in the sum.")
     reward: Reward = Field(description="Reward of the component.")
+    sources: Sources | None = Field(
+        default=None,
+        description="Sources of the rows that it scores, by their field source or data_source; "
+        "null: all rows.",
+    )

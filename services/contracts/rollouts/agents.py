@@ -6,7 +6,13 @@ from typing import Annotated, Literal
 from pydantic import AnyHttpUrl, Field, StrictInt
 
 from services.contracts.base import JsonObject, Number, Request
-from services.contracts.rewards.rewards import AgentReward, DottedPath, WeightedReward
+from services.contracts.rewards.rewards import (
+    AgentReward,
+    DottedPath,
+    EnvironmentReward,
+    WeightedReward,
+)
+from services.contracts.rollouts.multi_turn import ENVIRONMENT, Tool
 
 
 class AgentLimits(Request):
@@ -73,10 +79,14 @@ Agent = Annotated[HttpAgent | CallableAgent | CommandAgent, Field(discriminator=
 
 
 def check_agent_fields(
-    agent: object, tools: Sequence[object], rewards: Sequence[WeightedReward]
+    agent: object, tools: Sequence[Tool], rewards: Sequence[WeightedReward]
 ) -> None:
     """Raise ValueError for settings that contradict who plays the rollouts."""
     if agent is not None and tools:
         raise ValueError("tools are for Temper's own loop: an agent brings its own")
     if agent is None and any(isinstance(each.reward, AgentReward) for each in rewards):
         raise ValueError("a reward of type agent needs an agent that plays the rollouts")
+    if not any(tool.class_name == ENVIRONMENT for tool in tools) and any(
+        isinstance(each.reward, EnvironmentReward) for each in rewards
+    ):
+        raise ValueError(f"a reward of type environment needs a tool of class {ENVIRONMENT}")

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictInt, StringConstraints
 
 from services.contracts.base import JsonObject, Number, Request
+from services.contracts.rollouts.sources import Sources
 
 
 class CountedCalls(StrEnum):
@@ -68,12 +69,17 @@ class MultiTurn(Request):
     on_tool_error: OnToolError = OnToolError.CONTINUE
 
 
+ENVIRONMENT = "openenv"
+"""The class of tools that are environments, which reward the steps of a rollout."""
+
+
 class Tool(Request):
     """A tool as published tool files declare one.
 
-    ``class_name`` is its kind: a name of ours (sandbox, retool, search, http, callable, mcp), or a
-    dotted class name of MindSpeed-RL or verl. ``config`` belongs to that kind. ``tool_schema`` is
-    shown to the model: {type: function, function: {name, description, parameters}}.
+    ``class_name`` is its kind: a name of ours (sandbox, retool, search, http, callable, mcp,
+    openenv), or a dotted class name of MindSpeed-RL or verl. ``config`` belongs to that kind.
+    ``tool_schema`` is shown to the model: {type: function, function: {name, description,
+    parameters}}.
     """
 
     class_name: str = Field(
@@ -83,7 +89,14 @@ class Tool(Request):
         default_factory=dict, description="Settings of the tool, by its kind."
     )
     tool_schema: JsonObject | None = Field(
-        default=None, description="Schema of the tool; null: the default schema of its kind."
+        default=None,
+        description="Schema of the tool; null: the default schema of its kind, or for mcp and "
+        "openenv the tools that the server lists.",
+    )
+    sources: Sources | None = Field(
+        default=None,
+        description="Sources of the rows that are offered the tool, by their field source or "
+        "data_source; null: all rows.",
     )
 
 

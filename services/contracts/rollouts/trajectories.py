@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from services.contracts.base import JsonObject, Resource
 from services.contracts.infrastructure import InfrastructureCause, LeftOut
 from services.contracts.rollouts.agent_sessions import AgentRecord
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.rollouts.tool_runs import ToolRun
 
 KEPT_REPLY_CHARACTERS = 65_536
@@ -99,6 +100,7 @@ class FinishReason(StrEnum):
     CALLS_SPENT = "calls_spent"  # the model called again after its last call
     TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
     TOOL_UNAVAILABLE = "tool_unavailable"  # the infrastructure failed a call, after all repeats
+    ENVIRONMENT_DONE = "environment_done"  # an environment ended its episode
     PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
     TIMED_OUT = "timed_out"  # the time limit of an agent's session passed
     AGENT_FAILED = "agent_failed"  # the agent that played the session failed
@@ -173,6 +175,9 @@ class Trajectory(Resource):
     )
     agent: AgentRecord | None = Field(
         default=None, description="Session of the agent that played the rollout, if one did."
+    )
+    environments: list[EnvironmentRecord] = Field(
+        default_factory=list, description="Steps of the rollout in each of its environments."
     )
     seconds: float = 0.0
     model_seconds: float = 0.0

@@ -108,6 +108,16 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+FOREIGN = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""What programs that are none of ours inherit: no key is among it."""
+
+
+def foreign_environment(home: Path) -> dict[str, str]:
+    """The environment of a program that the operator lets requests start by name."""
+    inherited = {name: os.environ[name] for name in FOREIGN if name in os.environ}
+    return {**inherited, "HOME": str(home)}
+
+
 def _missing(runtimes: Path, name: str, state: str) -> RuntimeMissing:
     command = f"python {REPOSITORY / 'infra' / 'runtimes' / 'install.py'} {name}"
     return RuntimeMissing(

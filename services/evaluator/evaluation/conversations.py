@@ -74,7 +74,7 @@ class ToolConversations:
         if trajectory is None:
             prompt = tuple(map(plain_message, messages))
             played = await self._rollouts.play(
-                Prompt(sample.prompt_index, prompt, sample.gold, {}),
+                Prompt(sample.prompt_index, prompt, sample.gold, sample.extra),
                 sample_index=sample.sample,
                 seed=self._seed,
                 seed_index=sample.index,
@@ -106,6 +106,7 @@ def outcome_of(trajectory: Trajectory) -> Answer | Unanswered:
         attempts=1,
         latency_seconds=trajectory.seconds,
         tools=tools,
+        environments=tuple(trajectory.environments),
     )
 
 

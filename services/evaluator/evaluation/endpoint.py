@@ -9,6 +9,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.results import ToolUse
 from services.contracts.infrastructure import LeftOut
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
@@ -34,6 +35,7 @@ class Answer:
     attempts: int
     latency_seconds: float
     tools: ToolUse | None = None
+    environments: tuple[EnvironmentRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

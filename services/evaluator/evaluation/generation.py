@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.results import DISPUTED, ParsingOutcome
 from services.contracts.infrastructure import LeftOut
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
@@ -157,7 +158,7 @@ class Grading:
         score, error = self._without_value()
         left_out: LeftOut | None = None
         if text is not None:
-            score, error, left_out = await self._score(sample, text)
+            score, error, left_out = await self._score(sample, text, answer.environments)
         return ResultRow(
             benchmark=self.benchmark,
             index=sample.index,
@@ -227,10 +228,12 @@ class Grading:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), outcome
 
     async def _score(
-        self, sample: EvaluationSample, text: str
+        self, sample: EvaluationSample, text: str, environments: Sequence[EnvironmentRecord]
     ) -> tuple[Score | None, str | None, LeftOut | None]:
         """The score of a text, or why there is none, and whether that is the infrastructure's."""
-        graded = Sample.of_answer(text, sample.messages, sample.gold, sample.extra)
+        graded = Sample.of_answer(
+            text, sample.messages, sample.gold, sample.extra, environments=environments
+        )
         if self.keep_reasoning or self.prediction is not None:
             graded = replace(graded, keeps_reasoning=True)
         try:

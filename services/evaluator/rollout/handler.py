@@ -26,7 +26,7 @@ from services.jobs.job import Job
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import ResolvedModel, get_source_file, resolve_model
-from services.rewards.needs import named_reward_models, needs_gold
+from services.rewards.needs import gold_sources, named_reward_models, needs_gold
 
 CHILD = "services.evaluator.rollout.child"
 VALIDATION_CHILD = "services.evaluator.rollout.validation"
@@ -64,6 +64,7 @@ class RolloutHandler:
             prompt_type=request.prompt_type,
             system_prompt=request.system_prompt,
             needs_gold=needs_gold(request.rewards),
+            gold_sources=gold_sources(request.rewards),
             max_prompts=request.max_prompts,
             samples_per_prompt=request.samples_per_prompt,
             template=template,

@@ -53,6 +53,9 @@ class PromptFileSpec(ValidationSpec):
     prompt_type: PromptType
     system_prompt: str | None = None
     needs_gold: bool
+    gold_sources: list[str] = Field(
+        default_factory=list, description="Sources whose rows need a gold in any case."
+    )
     max_prompts: int | None = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
     template: PromptTemplate | None = None

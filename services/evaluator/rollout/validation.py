@@ -9,6 +9,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.rollouts import MAX_TRAJECTORIES
+from services.contracts.rollouts.sources import source_of
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.evaluator.rollout.spec import PromptFileSpec
@@ -23,7 +24,8 @@ def check_prompts(spec: PromptFileSpec, file: FileValidation) -> JsonObject:
 
     def check(row: JsonValue) -> Prompt:
         prompt = prompt_of_row(row, 0, spec.prompt_type, spec.system_prompt)
-        if spec.needs_gold and not prompt.gold:
+        needed = spec.needs_gold or source_of(prompt.extra) in spec.gold_sources
+        if needed and not prompt.gold:
             raise RowError("gold is missing, and a reward compares with it")
         prompts_check.add(scan.number, prompt.messages, extra=prompt.extra)
         return prompt

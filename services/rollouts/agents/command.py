@@ -13,7 +13,7 @@ from typing import Self
 from services.contracts.base import JsonObject
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rollouts.agents import CommandAgent
-from services.core.process.runtimes import MARKER
+from services.core.process.runtimes import MARKER, foreign_environment
 from services.core.process.supervised import (
     StartFailed,
     SupervisedProcess,
@@ -27,8 +27,6 @@ LOG = "output.log"
 GRACE_SECONDS = 5.0
 LOOK_SECONDS = 0.25
 TAIL_BYTES = 500
-INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""Environment variables that a command gets of the worker's: no key is among them."""
 
 
 class RunningCommand:
@@ -97,11 +95,9 @@ def variables(session: JsonObject, folder: Path) -> dict[str, str]:
 
     ANTHROPIC_BASE_URL ends before ``/v1``, as Anthropic's clients expect.
     """
-    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     base_url, key = str(session["base_url"]), str(session["api_key"])
     return {
-        **inherited,
-        "HOME": str(folder),
+        **foreign_environment(folder),
         "TEMPER_SESSION": str(folder / SESSION_FILE),
         "TEMPER_MODEL": str(session["model"]),
         "OPENAI_BASE_URL": base_url,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.rollouts.sources import applies, source_of
 from services.contracts.training.fidelity import (
     FIDELITY,
     MAX_NAMED_ROWS,
@@ -51,7 +52,7 @@ class PromptCheck:
             return
         guards = spec.neutralizes
         self._template = GuardingTemplate(template, guarding(special)) if guards else template
-        self._tools = tuple(_schemas(spec.tools))
+        self._tools = _schemas(spec.tools)
         self._special = any_of({text for text in special if len(text) > 1})
         self._of_special = FindingCode.NEUTRALIZED if guards else FindingCode.CONTROL_TOKENS
 
@@ -70,7 +71,9 @@ class PromptCheck:
         if (extra or {}).get(_OF_ROWS):
             self._note(FindingCode.OWN_TOOLS, row, _OF_ROWS)
         turns = tuple(map(read_message, (*messages, *answers)))
-        conversation = Conversation(turns, self._tools)
+        source = source_of(extra or {})
+        tools = tuple(schema for sources, schema in self._tools if applies(sources, source))
+        conversation = Conversation(turns, tools)
         try:
             text = render_messages(conversation, self._template, prompt=not answers)
             missing = [str(each) for each in missing_in_prompt(conversation, text)]
@@ -160,9 +163,12 @@ _MESSAGES = {
 }
 
 
-def _schemas(tools: Sequence[Tool]) -> list[JsonObject]:
+def _schemas(tools: Sequence[Tool]) -> list[tuple[Sequence[str] | None, JsonObject]]:
+    """The declared schemas, each with the sources whose rows are offered it."""
     if not tools:
         return []
     from services.rollouts.tools.declaration import declarations  # noqa: PLC0415 - clients of tools
 
-    return [each.schema for each in declarations(tools, "tools")]
+    known = ((each.sources, each.schema) for each in declarations(tools, "tools"))
+    # Servers tell the others later.
+    return [(sources, schema) for sources, schema in known if schema is not None]

@@ -69,6 +69,7 @@ SCHEMA = pa.schema(
         ("infrastructure_failures", pa.map_(pa.string(), pa.int32())),
         ("plays", pa.int32()),
         ("agent", pa.string()),
+        ("environments", pa.string()),
         ("created_at", pa.float64()),
         ("seconds", pa.float64()),
         ("model_seconds", pa.float64()),
@@ -76,9 +77,9 @@ SCHEMA = pa.schema(
     ]
 )
 """Columns of ``trajectories.parquet``: the fields of `Trajectory`. Free-form values (messages,
-tools, extra, the agent's session, arguments and runs of calls) are JSON strings."""
+tools, extra, the agent's session, environments, arguments and runs of calls) are JSON strings."""
 
-_JSON_COLUMNS = ("messages", "tools", "extra", "left_out", "agent")
+_JSON_COLUMNS = ("messages", "tools", "extra", "left_out", "agent", "environments")
 _MAP_COLUMNS = ("reward_components", "infrastructure_failures")
 _JSON_OF_CALLS = ("arguments", "run")
 _GROUP_ROWS = 512

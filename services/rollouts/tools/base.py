@@ -1,11 +1,15 @@
 """The vocabulary of tool calls: results, replies and errors, and the protocols of a toolbox."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import storable_text
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.causes import cause_of
@@ -33,12 +37,39 @@ class ToolReply:
     failures: int = 0
 
 
-class Toolbox(Protocol):
-    """The tools of a job; safe for concurrent use."""
+@dataclass(frozen=True)
+class EpisodeStart:
+    """What is known of a rollout as it begins: the fields of its row, and a seed that all rollouts
+    of its prompt share, so that they face the same task."""
+
+    extra: JsonObject = field(default_factory=dict)
+    seed: int = 0
 
     @property
-    def schemas(self) -> tuple[JsonObject, ...]:
-        """The schemas shown to the model: {type: function, function: {name, ...}}."""
+    def source(self) -> str | None:
+        """The source of the row."""
+        return source_of(self.extra)
+
+
+class EpisodeFailed(Exception):
+    """The infrastructure gave a rollout no session of a tool or an environment."""
+
+    def __init__(self, source: str, cause: InfrastructureCause, message: str) -> None:
+        super().__init__(message)
+        self.lost = LeftOut(source=source, cause=cause, message=message)
+
+
+class Episode(Protocol):
+    """The tools of one rollout, with the sessions and processes that are its own."""
+
+    @property
+    def opening(self) -> str | None:
+        """What an environment shows before the first turn, if the model is to read it."""
+        ...
+
+    @property
+    def environments(self) -> Sequence[EnvironmentRecord]:
+        """What each environment has said so far."""
         ...
 
     async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
@@ -48,8 +79,37 @@ class Toolbox(Protocol):
         """
         ...
 
+
+class Toolbox(Protocol):
+    """The tools of a job; safe for concurrent use."""
+
+    @property
+    def schemas(self) -> tuple[JsonObject, ...]:
+        """The schemas of all tools: {type: function, function: {name, ...}}."""
+        ...
+
+    def offered(self, source: str | None) -> tuple[JsonObject, ...]:
+        """The schemas that the model is shown for a row of a source."""
+        ...
+
+    def episode(self, start: EpisodeStart) -> AbstractAsyncContextManager[Episode]:
+        """The tools of one rollout, whose sessions end with the block.
+
+        Entering raises `EpisodeFailed`; leaving raises nothing.
+        """
+        ...
+
+    async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
+        """Call a tool outside of any rollout; see `Episode.call`."""
+        ...
+
     async def probe(self, name: str) -> str | None:
         """Check, without side effects, why a tool cannot be called; None if it can."""
+        ...
+
+    async def discover(self, position: int) -> str | None:
+        """Ask the server of a declaration without a schema for its tools, and offer them from then
+        on. Returns why that is impossible; None if it was done."""
         ...
 
 
@@ -76,6 +136,44 @@ class ToolBackend(Protocol):
 
     async def probe(self) -> None:
         """Check that it responds, without side effects; raises `ToolError`."""
+        ...
+
+
+class ToolServer(Protocol):
+    """A server that tells which tools it has."""
+
+    async def listed(self) -> Sequence[JsonObject]:
+        """Its tools as MCP describes them: {name, description, inputSchema}; raises `ToolError`."""
+        ...
+
+
+class ToolSession(Protocol):
+    """What a rollout has of a server that keeps a state for it; calls are made in their order."""
+
+    @property
+    def opening(self) -> str | None:
+        """See `Episode.opening`."""
+        ...
+
+    @property
+    def environment(self) -> EnvironmentRecord | None:
+        """What the environment has said so far; None for a server that is none."""
+        ...
+
+    async def call(self, name: str, arguments: JsonObject) -> ToolResult:
+        """Call a tool once; raises `ToolError`."""
+        ...
+
+
+class SessionServer(ToolServer, Protocol):
+    """A server of sessions, one for each rollout."""
+
+    def session(self, start: EpisodeStart) -> AbstractAsyncContextManager[ToolSession]:
+        """A session that ends with the block. Entering raises `ToolError`, leaving nothing."""
+        ...
+
+    async def probe(self, name: str) -> None:
+        """Check that it responds and has the tool, without side effects; raises `ToolError`."""
         ...
 
 

@@ -1,11 +1,11 @@
 """The kinds of tools and their ``config``, under the names used by published tool files."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
-from services.contracts.base import Number, Request
+from services.contracts.base import JsonObject, Number, Request
 from services.contracts.retrieval.indexes import IndexName
 from services.contracts.retrieval.search import MAX_TOPK
 from services.contracts.sandbox.programs import Language
@@ -19,7 +19,8 @@ class ToolKind(StrEnum):
     SEARCH = "search"  # searches passages
     HTTP = "http"  # posts them to a URL
     CALLABLE = "callable"  # passes them to a Python function
-    MCP = "mcp"  # calls a tool of an MCP server
+    MCP = "mcp"  # calls tools of an MCP server
+    OPENENV = "openenv"  # acts in an OpenEnv environment
 
 
 PUBLISHED = {
@@ -119,15 +120,65 @@ class CallableConfig(ToolConfig):
 
 
 class McpConfig(ToolConfig):
-    """A tool of an MCP server, over streamable HTTP. All calls of a job share one session."""
+    """Tools of an MCP server: over streamable HTTP, where all calls of a job share one session, or
+    of a program that the operator allows, which each rollout starts for itself."""
 
-    url: AnyHttpUrl = Field(description="Address of the server's MCP endpoint.")
+    url: AnyHttpUrl | None = Field(
+        default=None, description="Address of the server's MCP endpoint."
+    )
+    command: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        default=None,
+        description="Name of a program in the operator's TEMPER_MCP_COMMANDS, in place of a URL.",
+    )
     tool: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="Name of the tool at the server; null: the schema's name."
+        default=None,
+        description="Name of the tool at the server; null: the schema's name, or without a schema "
+        "every tool that the server has.",
     )
     num_workers: Slots = 32
     rate_limit: Slots = 32
     timeout: Seconds = 30
     idempotent: StrictBool = Field(
         default=False, description="A call may be retried when its outcome is unknown."
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.url is None) == (self.command is None):
+            raise ValueError("exactly one of url and command must be given")
+        return self
+
+
+FieldName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class OpenEnvConfig(ToolConfig):
+    """An OpenEnv environment, of which each rollout has a session of its own.
+
+    The tools of an environment of MCP's kind are listed by itself. Another one takes the arguments
+    of the one tool that ``tool_schema`` declares as its action.
+    """
+
+    url: AnyHttpUrl = Field(description="Address of the environment's server, without /ws.")
+    num_workers: Slots = Field(default=256, description="Sessions that are open at once.")
+    rate_limit: Slots = 4096
+    timeout: Seconds = Field(default=60, description="Seconds for the answer to one message.")
+    session_timeout: Seconds = Field(
+        default=3600, description="Seconds that a session may be open; then the rollout ends."
+    )
+    capacity_timeout: Seconds = Field(
+        default=600, description="Seconds that a rollout waits for room at the server."
+    )
+    reset: JsonObject = Field(
+        default_factory=dict, description="Data of every reset, such as a difficulty."
+    )
+    reset_fields: list[FieldName] = Field(
+        default_factory=list,
+        max_length=64,
+        description="Fields of a row that are sent with its reset, such as a task's number.",
+    )
+    show_reset: StrictBool = Field(
+        default=False,
+        description="Whether what the environment shows at the reset is appended to the last "
+        "message.",
     )

@@ -15,6 +15,7 @@ from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
     McpConfig,
+    OpenEnvConfig,
     SandboxConfig,
     SearchConfig,
     ToolConfig,
@@ -31,7 +32,11 @@ CONFIGS: dict[ToolKind, type[ToolConfig]] = {
     ToolKind.HTTP: HttpConfig,
     ToolKind.CALLABLE: CallableConfig,
     ToolKind.MCP: McpConfig,
+    ToolKind.OPENENV: OpenEnvConfig,
 }
+
+TOLD_BY_SERVERS = frozenset({ToolKind.MCP, ToolKind.OPENENV})
+"""Kinds whose server lists its tools, so that a declaration needs no schema."""
 
 USED = {
     ToolKind.SANDBOX: "code",
@@ -43,22 +48,32 @@ USED = {
 
 @dataclass(frozen=True)
 class Declaration:
-    """A valid declaration; ``param`` is its request field, ``kind`` one of ours or an extension."""
+    """A valid declaration; ``param`` is its request field, ``kind`` one of ours or an extension.
+
+    ``schema`` is None where the tool's server tells which tools there are. ``sources`` are those
+    of the rows that are offered it, None for all.
+    """
 
     config: ToolConfig
     kind: ToolKind | ToolFamily[Any]
-    schema: JsonObject
+    schema: JsonObject | None
     param: str
+    sources: Sequence[str] | None = None
 
     @property
     def name(self) -> str:
-        """The name that models call."""
-        return str(self.schema["function"]["name"])
+        """The name that models call, or the kind of a server that tells the names."""
+        return str(self.kind) if self.schema is None else name_of(self.schema)
 
-    @property
-    def parameters(self) -> JsonObject:
-        """The JSON schema of its arguments."""
-        return dict(self.schema["function"]["parameters"])
+
+def name_of(schema: JsonObject) -> str:
+    """The name of a tool, by its checked schema."""
+    return str(schema["function"]["name"])
+
+
+def parameters_of(schema: JsonObject) -> JsonObject:
+    """The JSON schema of a tool's arguments, by its checked schema."""
+    return dict(schema["function"]["parameters"])
 
 
 def declarations(tools: Sequence[Tool], param: str) -> list[Declaration]:
@@ -66,7 +81,7 @@ def declarations(tools: Sequence[Tool], param: str) -> list[Declaration]:
     read = [_declaration(tool, f"{param}[{index}]") for index, tool in enumerate(tools)]
     names: set[str] = set()
     for declaration in read:
-        if declaration.name in names:
+        if declaration.schema is not None and declaration.name in names:
             raise InvalidRequest(
                 f"{declaration.name!r} is already the name of an earlier tool",
                 param=f"{declaration.param}.tool_schema.function.name",
@@ -83,16 +98,18 @@ def _declaration(tool: Tool, param: str) -> Declaration:
     else:
         config, own_schema, used = kind.config, kind.schema, None
     schema = tool.tool_schema if tool.tool_schema is not None else own_schema
-    if schema is None:
+    if schema is None and kind not in TOLD_BY_SERVERS:
         message = f"a tool of class {name} must declare its arguments in tool_schema"
         raise InvalidRequest(message, param=f"{param}.tool_schema")
+    checked = None if schema is None else checked_schema(schema, f"{param}.tool_schema")
     declaration = Declaration(
         config=_config(config, tool.config, f"{param}.config"),
         kind=kind,
-        schema=checked_schema(schema, f"{param}.tool_schema"),
+        schema=checked,
         param=param,
+        sources=tool.sources,
     )
-    if used is not None and used not in declaration.parameters.get("properties", {}):
+    if used is not None and checked and used not in parameters_of(checked).get("properties", {}):
         raise InvalidRequest(
             f"the schema of a tool of class {name} must declare the argument {used!r}",
             param=f"{param}.tool_schema.function.parameters.properties",

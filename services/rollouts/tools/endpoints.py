@@ -14,6 +14,7 @@ from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
     McpConfig,
+    OpenEnvConfig,
     SandboxConfig,
     SearchConfig,
 )
@@ -83,7 +84,7 @@ def _url(declaration: Declaration) -> tuple[str, AnyHttpUrl, str | None] | None:
         return "sandbox_fusion_url", config.sandbox_fusion_url, RUN_CODE
     if isinstance(config, SearchConfig) and config.retrieval_service_url is not None:
         return "retrieval_service_url", config.retrieval_service_url, RETRIEVE
-    if isinstance(config, HttpConfig | McpConfig):
+    if isinstance(config, HttpConfig | McpConfig | OpenEnvConfig) and config.url is not None:
         return "url", config.url, None
     return None
 
@@ -96,6 +97,7 @@ def check_tools(
     tools: Sequence[Tool],
     allowed_origins: Collection[str],
     allowed_callables: Collection[str],
+    mcp_commands: Collection[str] = (),
     *,
     gateway_origins: Collection[str] = GATEWAY_ORIGINS,
     param: str = "tools",
@@ -111,3 +113,13 @@ def check_tools(
         if isinstance(declaration.config, CallableConfig):
             where = f"{declaration.param}.config.callable"
             check_function_allowed(declaration.config.callable, allowed_callables, where)
+        if isinstance(declaration.config, McpConfig) and declaration.config.command is not None:
+            where = f"{declaration.param}.config.command"
+            check_command(declaration.config.command, mcp_commands, where)
+
+
+def check_command(name: str, allowed: Collection[str], param: str) -> None:
+    """Raise `PermissionDenied` for the name of an MCP server that the operator has not given."""
+    if name not in allowed:
+        message = f"{name!r} is not among the operator's TEMPER_MCP_COMMANDS"
+        raise PermissionDenied(message, param=param)

@@ -14,10 +14,15 @@ FAILURES_TO_WARN = 8
 
 
 async def check_tools_respond(tools: Sequence[Tool], toolbox: Toolbox) -> None:
-    """Probe each tool; raises `JobFailed` with the error of the first that cannot be called: a
-    missing index, an address where nothing listens, a function that cannot be imported."""
-    for declaration in declarations(tools, "tools"):
-        problem = await toolbox.probe(declaration.name)
+    """Probe each tool, and ask servers for the tools that only they know.
+
+    Raises `JobFailed` with the error of the first that cannot be called: a missing index, an
+    address where nothing listens, a function that cannot be imported."""
+    for position, declaration in enumerate(declarations(tools, "tools")):
+        if declaration.schema is None:
+            problem = await toolbox.discover(position)
+        else:
+            problem = await toolbox.probe(declaration.name)
         if problem is not None:
             message = f"tool {declaration.name!r} does not respond: {problem}"
             raise JobFailed(message, code="tool_unavailable", param=declaration.param)

@@ -1,38 +1,30 @@
-"""Tools of an MCP server over streamable HTTP: JSON-RPC requests within a session.
+"""A session with an MCP server over streamable HTTP.
 
 The protocol: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
 """
 
 import asyncio
 import itertools
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.foreign_json import parse_foreign
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts.tool_runs import HttpRun
-from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
-from services.rollouts.tools.base import (
-    SHOWN_CHARACTERS,
-    ToolError,
-    ToolResult,
-    bad_arguments,
-    request_failure,
-    service_error,
-)
 from services.rollouts.tools.configuration import McpConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
+from services.rollouts.tools.mcp_calls import (
+    INITIALIZED,
+    PROTOCOL,
+    McpError,
+    introduction,
+    listed_tools,
+)
 from services.rollouts.tools.user_tools import UNTOUCHED
 
-PROTOCOL = "2025-06-18"
 SESSION = "mcp-session-id"
 SESSION_GONE = 404
-INVALID_PARAMS = -32602
-METHOD_NOT_FOUND = -32601
 CLOSE_SECONDS = 5.0
 
 
@@ -99,19 +91,17 @@ class McpServer(JsonService):
         await self._begin()
         return await self._ask(method, params)
 
+    async def listed(self) -> Sequence[JsonObject]:
+        """See `ToolServer`."""
+        return await listed_tools(self)
+
     async def _begin(self) -> None:
         async with self._beginning:
             if self._is_begun:
                 return
-            client = {"name": "temper", "version": "1"}
-            capabilities: JsonObject = {}
-            await self._ask(
-                "initialize",
-                {"protocolVersion": PROTOCOL, "capabilities": capabilities, "clientInfo": client},
-            )
+            await self._ask("initialize", introduction())
             self._is_begun = True
-            note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            await self.post(note, lambda _: None)
+            await self.post(INITIALIZED, lambda _: None)
 
     async def _ask(self, method: str, params: JsonObject) -> tuple[JsonObject, int]:
         number = next(self._numbers)
@@ -121,74 +111,6 @@ class McpServer(JsonService):
         if isinstance(error, dict):
             raise McpError(error.get("code"), str(error.get("message")), answer.attempts)
         return dict(answer.value["result"]), answer.attempts
-
-
-class McpError(Exception):
-    """The error that a server answered a request with."""
-
-    def __init__(self, code: Any, message: str, attempts: int) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.attempts = attempts
-
-
-class McpTool:
-    """One tool of a server; the model reads the text of its answer."""
-
-    def __init__(self, server: McpServer, name: str, *, idempotent: bool) -> None:
-        self._server = server
-        self._name = name
-        self.idempotent = idempotent
-
-    async def run(self, arguments: JsonObject) -> ToolResult:
-        """Call the tool; raises `ToolError`."""
-        try:
-            params = {"name": self._name, "arguments": arguments}
-            result, attempts = await self._server.ask("tools/call", params)
-        except ServiceFailed as failed:
-            raise service_error(failed, HttpRun(failure=request_failure(failed))) from failed
-        except McpError as error:
-            raise _refused(error) from error
-        text = "\n".join(_texts(result))
-        if result.get("isError") is True:  # the tool ran, and says what was wrong with the call
-            raise ToolError(CallOutcome.FAILED, f"Error: {text[:SHOWN_CHARACTERS]}", text, attempts)
-        return ToolResult(text, attempts)
-
-    async def probe(self) -> None:
-        """Find the tool in the server's list; raises `ToolError`."""
-        try:
-            known = [name async for name in self._names()]
-        except ServiceFailed as failed:
-            raise service_error(failed) from failed
-        except McpError as error:
-            raise _refused(error) from error
-        if self._name not in known:
-            message = f"the MCP server has no tool {self._name!r}; it has {', '.join(known)}"
-            cause = InfrastructureCause.MISCONFIGURED
-            raise ToolError(CallOutcome.FAILED, "Error: no such tool.", message, 1, None, cause)
-
-    async def _names(self) -> AsyncIterator[str]:
-        cursor: Any = None
-        while True:
-            page, _ = await self._server.ask("tools/list", {"cursor": cursor} if cursor else {})
-            for tool in page.get("tools") or ():
-                if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                    yield tool["name"]
-            cursor = page.get("nextCursor")
-            if not cursor:
-                return
-
-
-def _refused(error: McpError) -> ToolError:
-    """Wrong arguments are the model's fault; other errors are the server's own."""
-    if error.code == INVALID_PARAMS:
-        return bad_arguments(error.message[:SHOWN_CHARACTERS])
-    is_missing = error.code == METHOD_NOT_FOUND
-    cause = InfrastructureCause.MISCONFIGURED if is_missing else InfrastructureCause.SERVICE_ERROR
-    return ToolError(
-        CallOutcome.FAILED, "Error: the tool failed.", error.message, error.attempts, None, cause
-    )
 
 
 def _answer_to(number: int, body: bytes) -> JsonObject:
@@ -212,18 +134,3 @@ def _messages(body: bytes) -> Iterator[Any]:
         lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
         if lines:
             yield parse_foreign(b"\n".join(lines))
-
-
-def _texts(result: JsonObject) -> Iterator[str]:
-    """The texts of an answer's content; structured content stands in for content that is absent."""
-    blocks = result.get("content")
-    for block in blocks if isinstance(blocks, list) else ():
-        if not isinstance(block, dict):
-            continue
-        resource = block.get("resource")
-        text = block.get("text")
-        if text is None and isinstance(resource, dict):
-            text = resource.get("text")
-        yield text if isinstance(text, str) else f"[{block.get('type')}: not shown]"
-    if not blocks and result.get("structuredContent") is not None:
-        yield json.dumps(result["structuredContent"], ensure_ascii=False)

@@ -3,44 +3,38 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
 from services.contracts.foreign_json import storable_text
 from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.worker_pool import FunctionPool, check_function_allowed
 from services.inference.clients.retries import Retries
 from services.rollouts.tools.base import (
     UNAVAILABLE,
+    Episode,
+    EpisodeFailed,
+    EpisodeStart,
+    SessionServer,
     ToolBackend,
     Toolbox,
     ToolError,
     ToolReply,
     ToolResult,
+    ToolSession,
     bad_arguments,
 )
-from services.rollouts.tools.configuration import (
-    CallableConfig,
-    HttpConfig,
-    McpConfig,
-    SandboxConfig,
-    SearchConfig,
-    ToolKind,
-)
-from services.rollouts.tools.declaration import Declaration, declarations
-from services.rollouts.tools.endpoints import plain_endpoint, sandbox_endpoint, search_endpoint
-from services.rollouts.tools.families import ToolFamily
-from services.rollouts.tools.mcp import McpServer, McpTool
-from services.rollouts.tools.retool import runnable
-from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
-from services.rollouts.tools.schema import argument_check
-from services.rollouts.tools.search import SearchTool, search_service
-from services.rollouts.tools.user_tools import FunctionTool, HttpTool, http_service
+from services.rollouts.tools.configuration import McpConfig
+from services.rollouts.tools.declaration import declarations, name_of
+from services.rollouts.tools.mcp_calls import schema_of
+from services.rollouts.tools.opening import SERVERS, OpenDeclaration, OpenTool, open_declaration
+from services.rollouts.tools.schema import checked_schema
 
 logger = logging.getLogger(__name__)
 
@@ -66,43 +60,72 @@ async def open_toolbox(
     """
     async with AsyncExitStack() as stack:
         opened = [
-            _OpenTool(
-                declaration,
-                await _backend(declaration, environment, stack),
-                asyncio.Semaphore(declaration.config.max_in_flight),
-                _check(declaration),
-            )
+            await open_declaration(declaration, environment, stack)
             for declaration in declarations(tools, "tools")
         ]
         yield _Tools(opened, repeat_seconds)
 
 
-@dataclass(frozen=True)
-class _OpenTool:
-    declaration: Declaration
-    backend: ToolBackend
-    slots: asyncio.Semaphore
-    check: Callable[[JsonObject], None] | None
+Sessions = Mapping[SessionServer, ToolSession]
 
 
 class _Tools:
     """The open tools by name."""
 
-    def __init__(self, opened: Sequence[_OpenTool], repeat_seconds: float) -> None:
-        self._tools = {tool.declaration.name: tool for tool in opened}
+    def __init__(self, opened: Sequence[OpenDeclaration], repeat_seconds: float) -> None:
+        self._opened = opened
         self._repeat_seconds = repeat_seconds
+        self._tools: list[OpenTool] = []
+        for each in opened:
+            if each.declaration.schema is not None:
+                name = each.declaration.name
+                served = getattr(each.declaration.config, "tool", None) or name
+                self._tools.append(each.tool(each.declaration.schema, served))
 
     @property
     def schemas(self) -> tuple[JsonObject, ...]:
-        """The schemas shown to the model."""
-        return tuple(tool.declaration.schema for tool in self._tools.values())
+        """See `Toolbox.schemas`."""
+        return tuple(tool.schema for tool in self._tools)
+
+    def offered(self, source: str | None) -> tuple[JsonObject, ...]:
+        """See `Toolbox.offered`."""
+        return tuple(tool.schema for tool in self._tools if tool.source.serves(source))
+
+    @asynccontextmanager
+    async def episode(self, start: EpisodeStart) -> AsyncIterator[Episode]:
+        """See `Toolbox.episode`."""
+        async with AsyncExitStack() as stack:
+            sessions: dict[SessionServer, ToolSession] = {}
+            for each in self._opened:
+                if each.sessions is None or not each.serves(start.source):
+                    continue
+                try:
+                    session = await stack.enter_async_context(each.sessions.session(start))
+                except ToolError as fault:
+                    cause = fault.cause or InfrastructureCause.SERVICE_ERROR
+                    message = storable_text(fault.error)
+                    raise EpisodeFailed(each.declaration.name, cause, message) from fault
+                sessions[each.sessions] = session
+            offered = [tool for tool in self._tools if tool.source.serves(start.source)]
+            yield _Episode(self, offered, sessions)
 
     async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
-        """Call a tool; raises only ``CancelledError``."""
+        """See `Toolbox.call`."""
+        return await self.call_one(self._tools, {}, name, arguments)
+
+    async def call_one(
+        self,
+        offered: Sequence[OpenTool],
+        sessions: Sessions,
+        name: str,
+        arguments: JsonObject | None,
+    ) -> ToolReply:
+        """Call one of the offered tools with a rollout's sessions; raises only
+        ``CancelledError``."""
         begun = time.monotonic()
         failures = _Failures()
         try:
-            result = await self._run(name, arguments, failures)
+            result = await self._run(offered, sessions, name, arguments, failures)
         except ToolError as fault:
             message = storable_text(fault.error)
             attempts = failures.attempts + fault.attempts
@@ -121,30 +144,71 @@ class _Tools:
 
     async def probe(self, name: str) -> str | None:
         """See `Toolbox.probe`."""
+        tool = _named(self._tools, name)
+        assert tool is not None  # noqa: S101 - probed are the names of declarations
         try:
-            await self._tools[name].backend.probe()
+            if tool.source.sessions is not None:
+                await tool.source.sessions.probe(tool.served_name)
+            elif (backend := tool.backend(None)) is not None:
+                await backend.probe()
         except ToolError as fault:
             return storable_text(fault.error) if fault.outcome in UNAVAILABLE else None
         return None
 
+    async def discover(self, position: int) -> str | None:
+        """See `Toolbox.discover`."""
+        source = self._opened[position]
+        assert isinstance(source.opened, SERVERS)  # noqa: S101 - others declare their schemas
+        config = source.declaration.config
+        wanted = config.tool if isinstance(config, McpConfig) else None
+        try:
+            tools = [
+                tool for tool in await source.opened.listed() if wanted in (None, tool["name"])
+            ]
+            schemas = [checked_schema(schema_of(tool), source.declaration.param) for tool in tools]
+        except ToolError as fault:
+            return storable_text(fault.error)
+        except InvalidRequest as error:
+            return f"a tool of the server has a schema that cannot be used: {error.message}"
+        if not schemas:
+            return f"the server has no tool {wanted!r}" if wanted else "the server has no tools"
+        others = [tool for tool in self._tools if tool.source is not source]
+        for name in map(name_of, schemas):
+            if any(name_of(tool.schema) == name and tool.source.meets(source) for tool in others):
+                return f"{name!r} is already the name of another tool"
+        self._tools = [*others, *(source.tool(schema, name_of(schema)) for schema in schemas)]
+        return None
+
     async def _run(
-        self, name: str, arguments: JsonObject | None, failures: "_Failures"
+        self,
+        offered: Sequence[OpenTool],
+        sessions: Sessions,
+        name: str,
+        arguments: JsonObject | None,
+        failures: "_Failures",
     ) -> ToolResult:
-        tool = self._tools.get(name)
+        tool = _named(offered, name)
         if tool is None:
-            known = ", ".join(self._tools) or "none"
+            known = ", ".join(name_of(each.schema) for each in offered) or "none"
             text = f"Error: there is no tool {name[:100]!r}; the tools are: {known}."
             raise ToolError(CallOutcome.UNKNOWN_TOOL, text, f"no tool is named {name[:100]!r}", 0)
         if arguments is None:
             raise bad_arguments("the arguments are not a JSON object.")
         if tool.check is not None:
             tool.check(arguments)
+        server = tool.source.sessions
+        backend = tool.backend(None if server is None else sessions.get(server))
+        if backend is None:
+            message = f"{name!r} has sessions, and is called within a rollout only"
+            raise ToolError(CallOutcome.FAILED, "Error: the tool failed.", message, 0)
+        if server is not None:
+            return await self._repeated(backend, arguments, failures)
         with failures.counted():
-            await _acquire_slot(tool.slots)
+            await _acquire_slot(tool.source.slots)
         try:
-            return await self._repeated(tool.backend, arguments, failures)
+            return await self._repeated(backend, arguments, failures)
         finally:
-            tool.slots.release()
+            tool.source.slots.release()
 
     async def _repeated(
         self, backend: ToolBackend, arguments: JsonObject, failures: "_Failures"
@@ -164,6 +228,34 @@ class _Tools:
                     raise
                 failures.attempts += fault.attempts
             await asyncio.sleep(wait)
+
+
+class _Episode:
+    """The tools of one rollout."""
+
+    def __init__(self, tools: _Tools, offered: Sequence[OpenTool], sessions: Sessions) -> None:
+        self._tools = tools
+        self._offered = offered
+        self._sessions = sessions
+
+    @property
+    def opening(self) -> str | None:
+        """See `Episode.opening`."""
+        shown = [each.opening for each in self._sessions.values() if each.opening]
+        return "\n\n".join(shown) or None
+
+    @property
+    def environments(self) -> Sequence[EnvironmentRecord]:
+        """See `Episode.environments`."""
+        return [each.environment for each in self._sessions.values() if each.environment]
+
+    async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
+        """See `Episode.call`."""
+        return await self._tools.call_one(self._offered, self._sessions, name, arguments)
+
+
+def _named(tools: Sequence[OpenTool], name: str) -> OpenTool | None:
+    return next((tool for tool in tools if name_of(tool.schema) == name), None)
 
 
 @dataclass
@@ -204,47 +296,3 @@ def _reply(
         attempts=attempts,
         seconds=time.monotonic() - begun,
     )
-
-
-def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
-    """Kinds with fixed arguments check them on use, unless their schema is strict."""
-    strict = declaration.schema["function"].get("strict")
-    if strict or declaration.kind not in {ToolKind.SANDBOX, ToolKind.RETOOL, ToolKind.SEARCH}:
-        return argument_check(declaration.parameters)
-    return None
-
-
-async def _backend(
-    declaration: Declaration, environment: OperatorEnvironment, stack: AsyncExitStack
-) -> ToolBackend:
-    if isinstance(declaration.kind, ToolFamily):
-        opened = declaration.kind.open(declaration.config, environment)
-        return await stack.enter_async_context(opened)
-    match declaration.config:
-        case SandboxConfig() as config:
-            sandbox = sandbox_service(sandbox_endpoint(config, environment), config)
-            prepare = runnable if declaration.kind is ToolKind.RETOOL else None
-            declared = declaration.parameters.get("properties", {})
-            return SandboxTool(await stack.enter_async_context(sandbox), config, declared, prepare)
-        case SearchConfig() as config:
-            target = search_endpoint(config, environment)
-            search = await stack.enter_async_context(search_service(target, config))
-            return SearchTool(search, config, own=target.own)
-        case HttpConfig() as config:
-            endpoint = http_service(plain_endpoint(config.url, environment), config)
-            service = await stack.enter_async_context(endpoint)
-            return HttpTool(service, idempotent=config.idempotent)
-        case McpConfig() as config:
-            server = McpServer(plain_endpoint(config.url, environment), config)
-            opened_server = await stack.enter_async_context(server)
-            name = config.tool or declaration.name
-            return McpTool(opened_server, name, idempotent=config.idempotent)
-        case CallableConfig() as config:
-            where = f"{declaration.param}.config.callable"
-            check_function_allowed(config.callable, environment.allowed_callables, where)
-            processes = FunctionPool(
-                config.callable, config.num_workers, environment.callables_folder
-            )
-            return FunctionTool(await stack.enter_async_context(processes), config)
-        case _ as other:
-            raise TypeError(f"no tool has a {type(other).__name__}")

@@ -290,7 +290,7 @@ def _first_probes(rows: Sequence[TrainingPrompt], context: RolloutContext) -> li
     refusal = ""
     for row in rows:
         try:
-            tokens = context.chat.prompt(row.prompt.messages, context.schemas)
+            tokens = context.chat.prompt(row.prompt.messages, context.offered(row.prompt))
         except InvalidRequest as error:
             refusal = error.message
             continue  # skipped by the sampler, too

@@ -3,7 +3,7 @@
 import hashlib
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Protocol
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.origins import origin_of
+from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.contracts.training.online import DistillationMethod, OnlineSettings
 from services.core.artifacts import ModelSource
@@ -103,20 +104,26 @@ class WatchedSource:
 class DemonstrationSource:
     """Renders each row's own answer, at most ``max_tokens`` tokens, as a trajectory."""
 
-    def __init__(self, chat: ChatTokens, tools: Sequence[JsonObject], max_tokens: int) -> None:
+    def __init__(
+        self,
+        chat: ChatTokens,
+        offered: Callable[[Prompt], Sequence[JsonObject]],
+        max_tokens: int,
+    ) -> None:
         self._chat = chat
-        self._tools = tools
+        self._offered = offered
         self._max_tokens = max_tokens
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """The answer of the row; a failed sample if it has none or cannot be rendered."""
         prompt = draw.prompt
+        tools = self._offered(prompt)
         common = {
             "id": trajectory_id(draw, index),
             "prompt_index": prompt.index,
             "sample_index": index,
             "messages": list(prompt.messages),
-            "tools": list(self._tools),
+            "tools": list(tools),
             "gold": list(prompt.gold),
             "extra": prompt.extra,
             "created_at": time.time(),
@@ -124,8 +131,8 @@ class DemonstrationSource:
         try:
             if not draw.row.answers:
                 raise InvalidRequest("the row has no answer to learn from")
-            asked = self._chat.prompt(prompt.messages, self._tools)
-            shown = self._chat.demonstration(prompt.messages, self._tools, draw.row.answers)
+            asked = self._chat.prompt(prompt.messages, tools)
+            shown = self._chat.demonstration(prompt.messages, tools, draw.row.answers)
         except InvalidRequest as error:
             return Trajectory(
                 prompt_token_ids=[],
@@ -235,15 +242,16 @@ class RolloutContext:
         """The method's settings."""
         return self.online.hyperparameters
 
-    @property
-    def schemas(self) -> Sequence[JsonObject]:
-        """The schemas of the tools offered to the model."""
-        return self.toolbox.schemas if self.settings.multi_turn.multi_turn_enable else ()
+    def offered(self, prompt: Prompt) -> Sequence[JsonObject]:
+        """The schemas of the tools offered to the model for a prompt."""
+        if not self.settings.multi_turn.multi_turn_enable:
+            return ()
+        return self.toolbox.offered(source_of(prompt.extra))
 
     def prompt_length(self, prompt: Prompt) -> int:
         """Tokens of a prompt, including tool schemas; raises `InvalidRequest` if the chat template
         does."""
-        return len(self.chat.prompt(prompt.messages, self.schemas))
+        return len(self.chat.prompt(prompt.messages, self.offered(prompt)))
 
     def player(
         self,
@@ -291,7 +299,7 @@ async def open_sources(
         remote = await _remote_teacher(context.spec, rewards, stack)
         student = RolloutSource(rollouts, None, seed)
         others: TrajectorySource = DemonstrationSource(
-            context.chat, context.schemas, response_budget(settings)
+            context.chat, context.offered, response_budget(settings)
         )
         if settings.seq_kd and settings.lmbda < 1.0:
             engine: TokenEngine = remote or await _served_teacher(context, stack)

@@ -13,14 +13,8 @@ from starlette.routing import Route
 
 
 def adding_server(*, json_response: bool) -> Starlette:
-    """A server that adds, refuses negative numbers, and tells how many sessions are open."""
-    server = MCPServer("sums")
-
-    @server.tool()
-    def add(a: int, b: int) -> str:
-        if a < 0:
-            raise ToolError("a is negative")
-        return str(a + b)
+    """A server that also tells how many sessions are open."""
+    server = sums()
 
     def ready(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ready"})
@@ -33,11 +27,27 @@ def adding_server(*, json_response: bool) -> Starlette:
     return app
 
 
+def sums() -> MCPServer:
+    """A server that adds, and refuses negative numbers."""
+    server = MCPServer("sums")
+
+    @server.tool()
+    def add(a: int, b: int) -> str:
+        if a < 0:
+            raise ToolError("a is negative")
+        return str(a + b)
+
+    return server
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--port", type=int)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.port is None:
+        sums().run("stdio")
+        return
     app = adding_server(json_response=arguments.json)
     uvicorn.run(app, port=arguments.port, log_level="warning")
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models.registered import RemoteModel
-from services.contracts.rollouts.trajectories import FinishReason
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.jobs.worker.settings import WorkerSettings
 from services.rewards.scorer import open_scorer
@@ -29,6 +30,21 @@ def test_the_reward_is_the_weighted_sum_of_its_components() -> None:
     assert judged.reward == 0.75 - 2.0
     assert judged.reward_error is None
     assert sample.reward is None  # the input record is unchanged
+
+
+def test_a_reward_scores_the_rows_of_its_sources_only() -> None:
+    own = {**RETOOL, "sources": ["math", "other"]}
+    everywhere = {**SEARCH, "weight": 1}
+
+    def judged(*rewards: JsonObject, **extra: str) -> Trajectory:
+        return rewarded(trajectory("\\boxed{4}", gold=["4"], extra=extra), *rewards)
+
+    assert judged(own, everywhere, data_source="math").reward == 1.75
+    assert judged(own, everywhere, source="game", data_source="math").reward == 1.0
+    assert judged(own, everywhere).reward_components == {"match": 1.0}
+    unscored = judged(own, source="game")
+    assert (unscored.reward, unscored.left_out) == (None, None)
+    assert unscored.reward_error == "no reward scores the source 'game'"
 
 
 def test_a_failed_component_leaves_no_reward_but_keeps_the_other_components() -> None:

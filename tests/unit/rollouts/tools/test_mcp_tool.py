@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from services.contracts.base import JsonObject
 from services.contracts.errors import PermissionDenied
 from services.contracts.infrastructure import InfrastructureCause as Cause
 from services.contracts.rollouts.multi_turn import Tool
@@ -17,6 +18,7 @@ from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
 from services.rollouts.tools.endpoints import check_tools
+from services.rollouts.tools.health import check_tools_respond
 from tests.support.processes import running_service
 from tests.unit.inference.scripted_server import (
     Behavior,
@@ -66,6 +68,23 @@ def test_a_tool_of_the_published_server_answers(tmp_path: Path, arguments: tuple
     assert found is None
     assert missing is not None
     assert "no tool 'missing'; it has add" in missing
+
+
+def test_a_server_tells_the_tools_that_no_schema_declares(tmp_path: Path) -> None:
+    async def work(url: str) -> tuple[list[JsonObject], ToolReply, ToolReply]:
+        tool = Tool(class_name="mcp", config={"url": url})
+        async with open_toolbox([tool], OperatorEnvironment()) as toolbox:
+            await check_tools_respond([tool], toolbox)
+            right = await toolbox.call("add", {"a": 2, "b": 3})
+            return list(toolbox.schemas), right, await toolbox.call("add", {"a": "two"})
+
+    with adding_server(tmp_path) as url:
+        (schema,), right, wrong = asyncio.run(work(f"{url}/mcp"))
+
+    assert schema["function"]["name"] == "add"
+    assert set(schema["function"]["parameters"]["properties"]) == {"a", "b"}
+    assert right.text == "5"
+    assert (wrong.outcome, wrong.attempts) == (CallOutcome.INVALID_ARGUMENTS, 0)
 
 
 def test_a_session_ends_with_the_toolbox(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def draw(number: int, **row: Any) -> SampledPrompt:
 
 
 def test_demonstrations_become_trajectories_without_sampler_logprobs() -> None:
-    source = DemonstrationSource(DemonstratingChat(), (), max_tokens=10)
+    source = DemonstrationSource(DemonstratingChat(), lambda _: (), max_tokens=10)
     sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
     assert sample.response_token_ids == [*map(ord, "yes"), END]
     assert sample.policy_versions == [-1] * 4
@@ -79,7 +79,7 @@ def test_demonstrations_become_trajectories_without_sampler_logprobs() -> None:
 
 
 def test_long_demonstration_is_truncated() -> None:
-    source = DemonstrationSource(DemonstratingChat(), (), max_tokens=2)
+    source = DemonstrationSource(DemonstratingChat(), lambda _: (), max_tokens=2)
     sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
     assert sample.response_token_ids == [*map(ord, "ye")]
     assert sample.finish_reason is FinishReason.LENGTH
@@ -87,7 +87,7 @@ def test_long_demonstration_is_truncated() -> None:
 
 def test_row_without_demonstration_is_a_failed_sample() -> None:
     sample = asyncio.run(
-        DemonstrationSource(DemonstratingChat(), (), max_tokens=2).sample(draw(0), 0)
+        DemonstrationSource(DemonstratingChat(), lambda _: (), max_tokens=2).sample(draw(0), 0)
     )
     assert sample.finish_reason.is_failure
     assert sample.error == "row 1: the row has no answer to learn from"

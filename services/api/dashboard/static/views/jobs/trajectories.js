@@ -8,7 +8,7 @@ import { rewardHistogram } from "../../charts/reward_histogram.js";
 
 const PAGE = 100;
 const SORTS = { finished: "finish time", reward: "reward", length: "length", errors: "errors" };
-const REASONS = ["", "answered", "length", "reply_too_long", "calls_spent", "tool_error", "tool_unavailable", "prompt_refused", "timed_out", "agent_failed", "engine_failed", "internal_error"];
+const REASONS = ["", "answered", "length", "reply_too_long", "calls_spent", "tool_error", "tool_unavailable", "environment_done", "prompt_refused", "timed_out", "agent_failed", "engine_failed", "internal_error"];
 const FILTERS = ["sort", "order", "min_reward", "max_reward", "min_length", "max_length", "finish_reason", "errors", "prompt", "step", "text"];
 
 export async function trajectoriesView({ place, signal, query, setQuery }, id) {
