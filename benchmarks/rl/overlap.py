@@ -209,7 +209,7 @@ async def train(
             job_dir=folder,
             first_probes=[[1, 2, 3]],
             activity=activity,
-            pass_threshold=1.0,
+            pass_threshold=None,
         )
         await training.begin(0)
         rolling = asyncio.create_task(scheduler.run())

@@ -1,12 +1,14 @@
 """A tool with predetermined latencies."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from benchmarks.rollouts.conversations import SCHEMA, TOOL, Conversation
 from services.contracts.base import JsonObject
+from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
-from services.rollouts.tools.base import ToolReply
+from services.rollouts.tools.base import EpisodeStart, ToolReply
 
 REPLY = "The program ended after 0.02 s and printed:\n1234567\n"
 
@@ -15,6 +17,8 @@ class DrawnLatency:
     """Answers a conversation's call after its predetermined latency."""
 
     schemas = (SCHEMA,)
+    opening: str | None = None
+    environments: Sequence[EnvironmentRecord] = ()
 
     def __init__(self, conversations: Sequence[Conversation]) -> None:
         self._latencies = {each.prompt.index: each.latencies for each in conversations}
@@ -25,6 +29,19 @@ class DrawnLatency:
         seconds = self._latencies[conversation][position]
         await asyncio.sleep(seconds)
         return ToolReply(CallOutcome.ANSWERED, REPLY, None, 1, seconds)
+
+    def offered(self, _source: str | None) -> tuple[JsonObject, ...]:
+        """The one tool, whatever the row."""
+        return self.schemas
+
+    @asynccontextmanager
+    async def episode(self, _start: EpisodeStart) -> AsyncIterator["DrawnLatency"]:
+        """The tool itself: it has no sessions."""
+        yield self
+
+    async def discover(self, position: int) -> str | None:
+        """Refuse: there is no server."""
+        return f"no server tells the tools of declaration {position}"
 
     async def probe(self, name: str) -> str | None:
         """Report the tool as available."""

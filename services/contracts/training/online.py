@@ -16,6 +16,7 @@ from services.contracts.recipes import Recipe, resolved
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.contracts.rollouts.sources import SourceName
 from services.contracts.training.curriculum import Curriculum
 from services.contracts.training.optimizer import OptimizerSettings
 from services.contracts.training.placement import OnlinePlacement
@@ -24,6 +25,7 @@ from services.contracts.training.policy_loss import AdvantageEstimator, PolicyLo
 PositiveInt = Annotated[StrictInt, Field(ge=1, le=65_536)]
 Steps = Annotated[StrictInt, Field(ge=1, le=10**9)]
 Tokens = Annotated[StrictInt, Field(ge=1, le=2**24)]
+SourceWeight = Annotated[Number, Field(gt=0.0, le=1e6)]
 Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
 
 
@@ -53,6 +55,12 @@ class OnlineSettings(Renamed):
     retired_names: ClassVar = {"optimisation": "optimizer"}
 
     steps: Steps = Field(default=100, description="Steps of the training loop.")
+    source_weights: dict[SourceName, SourceWeight] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="Weights with which the sources of the training file are drawn, by the field "
+        "source or data_source of their rows; others are left out. Empty: every row once an epoch.",
+    )
     prompts_per_step: PositiveInt = Field(
         default=32, description="Prompts whose samples one update trains on."
     )

@@ -10,7 +10,7 @@ from services.core.db.tables import FileRow
 from services.core.process.runtimes import Accelerator, Runtime
 from services.datasets.validate import PromptTemplate
 from services.models.registry import ResolvedModel, source_of
-from services.rewards.needs import needs_gold
+from services.rewards.needs import gold_sources, needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (
     TEACHER,
@@ -41,6 +41,7 @@ def prompts_spec(tune: FineTune, artifacts: Artifacts, resolve: Resolve) -> Prom
         validation_rows=MAX_EVALUATED // online.hyperparameters.eval_samples,
         prompt_type=online.hyperparameters.prompt_type,
         needs_gold=needs_gold(rewards_of(online)),
+        gold_sources=gold_sources(rewards_of(online)),
         needs_answer=learns_from_data(online),
         taught=_taught(tune, online, resolve),
         template=_template(tune.model, online.hyperparameters),

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from services.contracts.training.curriculum import BUCKETS, Curriculum
 from services.contracts.training.online import ReinforcementMethod
-from services.trainer.rl.prompts import EpochShuffle
+from services.trainer.rl.prompt_order import PromptOrder
 from services.trainer.rl.spec import Online
 
 DECAY = 0.5
@@ -71,14 +71,18 @@ class _Bucket:
 
 
 class CurriculumOrder:
-    """Maps draw numbers to rows, as `EpochShuffle` does, by what the samples earned."""
+    """A `PromptOrder` by what the samples earned; ``uniform`` is that of its uniform draws."""
 
     def __init__(
-        self, settings: Curriculum, rows: int, seed: int, state: CurriculumState | None = None
+        self,
+        settings: Curriculum,
+        uniform: PromptOrder,
+        seed: int,
+        state: CurriculumState | None = None,
     ) -> None:
         state = state or CurriculumState()
         self._settings = settings
-        self._shuffle = EpochShuffle(rows, seed)
+        self._order = uniform
         self._seed = seed
         self._uniform = state.uniform
         self._seen = {each.row: each.model_copy() for each in state.seen}
@@ -88,6 +92,11 @@ class CurriculumOrder:
         for each in self._seen.values():
             self._buckets[each.bucket].add(each.row)
         self._kinds: Counter[str] = Counter()
+
+    @property
+    def rows(self) -> int:
+        """See `PromptOrder`."""
+        return self._order.rows
 
     def row(self, draw: int) -> int:
         """The row of a draw; a new draw is decided now."""
@@ -134,7 +143,7 @@ class CurriculumOrder:
         }
         seen, drawn = max(1, sum(sizes)), max(1, draws.total())
         return {
-            "curriculum/seen": sum(sizes) / self._shuffle.rows,
+            "curriculum/seen": sum(sizes) / self._order.rows,
             **{f"curriculum/{name}": count / seen for name, count in shares.items()},
             **{f"curriculum/{kind}": draws[kind] / drawn for kind in (PRIORITIZED, REPLAYED)},
         }
@@ -154,13 +163,13 @@ class CurriculumOrder:
                 [bucket] = choice.choices(self._buckets, weights)
                 return PRIORITIZED, choice.choice(bucket.rows)
         self._uniform += 1
-        return UNIFORM, self._shuffle.row(self._uniform - 1)
+        return UNIFORM, self._order.row(self._uniform - 1)
 
 
 def curriculum_of(
-    online: Online, rows: int, seed: int, state: CurriculumState | None
+    online: Online, uniform: PromptOrder, seed: int, state: CurriculumState | None
 ) -> CurriculumOrder | None:
     """The curriculum of a training, from a checkpoint's state on; None without one."""
     if not isinstance(online, ReinforcementMethod) or online.hyperparameters.curriculum is None:
         return None
-    return CurriculumOrder(online.hyperparameters.curriculum, rows, seed, state)
+    return CurriculumOrder(online.hyperparameters.curriculum, uniform, seed, state)

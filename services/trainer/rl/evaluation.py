@@ -10,6 +10,7 @@ from services.core.process.reporter import Reporter
 from services.trainer.rl.groups import BatchBuilder, Group, TrajectorySource
 from services.trainer.rl.metrics import loss_metrics, sample_metrics
 from services.trainer.rl.prompts import SampledPrompt
+from services.trainer.rl.spec import PassThreshold
 from services.trainer.rl.weight_sync import PolicyLearner
 
 PREFIX = "eval_"
@@ -51,7 +52,7 @@ class PolicyEvaluation:
     source: TrajectorySource
     samples: int
     max_concurrency: int
-    pass_threshold: float | None
+    pass_threshold: PassThreshold | None
     reporter: Reporter
     divergence: DivergenceEvaluation | None = None
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
+from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.contracts.training.online import (
     DistillationMethod,
@@ -19,7 +20,7 @@ from services.rollouts.prompts import Prompt
 from services.trainer.rl.batch import TopK, TrainingBatch, TrainingSequence
 from services.trainer.rl.checkpoints import TrainingCheckpoint
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
-from services.trainer.rl.spec import Online
+from services.trainer.rl.spec import Online, PassThreshold
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,10 @@ class Group:
             return False
         return sample.reward is not None or not self.rewarded
 
-    def passed(self, threshold: float) -> int:
-        """How many of the usable samples have at least this reward."""
-        return sum(each.reward is not None and each.reward >= threshold for each in self.usable)
+    def passed(self, threshold: PassThreshold) -> int:
+        """How many of the usable samples have the reward with which one passes."""
+        least = threshold.of(source_of(self.prompt.extra))
+        return sum(each.reward is not None and each.reward >= least for each in self.usable)
 
     @property
     def lost(self) -> bool:

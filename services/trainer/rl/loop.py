@@ -36,6 +36,7 @@ from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.metrics import IdleShares, StepClock, batch_metrics, rollout_metrics
 from services.trainer.rl.prompts import PromptSampler
 from services.trainer.rl.scheduler import RolloutScheduler
+from services.trainer.rl.spec import PassThreshold
 from services.trainer.rl.weight_sync import (
     PROBE_TOKENS,
     PROBES,
@@ -69,7 +70,7 @@ class Training:
     job_dir: Path
     first_probes: Sequence[Sequence[int]]
     activity: Activity
-    pass_threshold: float | None
+    pass_threshold: PassThreshold | None
     evaluation: PolicyEvaluation | None = None
     curriculum: CurriculumOrder | None = None
     sleeps: bool = False

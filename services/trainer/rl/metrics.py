@@ -6,13 +6,17 @@ from collections.abc import Awaitable, Iterable, Sequence
 from statistics import fmean, pstdev
 from typing import TypeVar
 
+from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.activity import Activity, Phase
 from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group, sampled_versions
 from services.trainer.rl.scheduler import RolloutStats
+from services.trainer.rl.spec import PassThreshold
 from services.trainer.rl.weight_sync import PolicyLearner
 
 Result = TypeVar("Result")
+MOST_SOURCES = 100
+"""Sources that metrics tell apart; a file whose rows all name another one has none."""
 
 
 class StepClock:
@@ -96,7 +100,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
+def rollout_metrics(stats: RolloutStats, pass_threshold: PassThreshold | None) -> dict[str, float]:
     """Metrics of the rollouts finished since the last step, trained on or not.
 
     The names of sample metrics start with ``rollout_``. A sample passes at ``pass_threshold``;
@@ -130,7 +134,7 @@ def loss_metrics(rollouts: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def sample_metrics(
-    trajectories: Sequence[Trajectory], pass_threshold: float | None
+    trajectories: Sequence[Trajectory], pass_threshold: PassThreshold | None
 ) -> dict[str, float]:
     """Rewards, lengths and tool calls of samples; failed samples count only in
     ``sample_failure_rate``, and those left out in nothing."""
@@ -160,7 +164,10 @@ def sample_metrics(
 
 
 def batch_metrics(
-    groups: Sequence[Group], version: int, batches: BatchBuilder, pass_threshold: float | None
+    groups: Sequence[Group],
+    version: int,
+    batches: BatchBuilder,
+    pass_threshold: PassThreshold | None,
 ) -> dict[str, float]:
     """The batch that was trained on: its samples, size, overlong penalties and staleness.
 
@@ -183,7 +190,9 @@ def batch_metrics(
     }
 
 
-def _reward_metrics(samples: Sequence[Trajectory], pass_threshold: float) -> dict[str, float]:
+def _reward_metrics(
+    samples: Sequence[Trajectory], pass_threshold: PassThreshold
+) -> dict[str, float]:
     rewarded = [(sample, sample.reward) for sample in samples if sample.reward is not None]
     if not rewarded:
         return {}
@@ -193,12 +202,39 @@ def _reward_metrics(samples: Sequence[Trajectory], pass_threshold: float) -> dic
         f"reward/{name}": _mean(sample.reward_components.get(name, 0.0) for sample, _ in rewarded)
         for name in sorted(names)
     }
-    return components | {
-        "reward": fmean(rewards),
-        "reward_std": pstdev(rewards),
-        "pass_rate": _mean(reward >= pass_threshold for reward in rewards),
-        "unrewarded_rate": 1.0 - len(rewarded) / len(samples),
-    }
+    return (
+        components
+        | _by_source(rewarded, pass_threshold)
+        | {
+            "reward": fmean(rewards),
+            "reward_std": pstdev(rewards),
+            "pass_rate": _mean(_passed(rewarded, pass_threshold)),
+            "unrewarded_rate": 1.0 - len(rewarded) / len(samples),
+        }
+    )
+
+
+Rewarded = Sequence[tuple[Trajectory, float]]
+"""Samples with their rewards."""
+
+
+def _passed(rewarded: Rewarded, threshold: PassThreshold) -> list[bool]:
+    return [reward >= threshold.of(source_of(sample.extra)) for sample, reward in rewarded]
+
+
+def _by_source(rewarded: Rewarded, threshold: PassThreshold) -> dict[str, float]:
+    """Rewards and pass rates of each source that rows name."""
+    groups: dict[str, list[tuple[Trajectory, float]]] = {}
+    for sample, reward in rewarded:
+        source = source_of(sample.extra)
+        if source is not None:
+            groups.setdefault(source, []).append((sample, reward))
+    metrics: dict[str, float] = {}
+    for source, group in sorted(groups.items())[:MOST_SOURCES]:
+        metrics[f"source_reward/{source}"] = fmean(reward for _, reward in group)
+        metrics[f"source_pass_rate/{source}"] = _mean(_passed(group, threshold))
+        metrics[f"source_samples/{source}"] = float(len(group))
+    return metrics
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -1,20 +1,20 @@
 """Training prompts: reading the rows of a file, and sampling them in a reproducible order."""
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts.multi_turn import PromptType
+from services.contracts.rollouts.sources import source_of
 from services.datasets.messages import check_messages
 from services.datasets.padding import without_padding
 from services.datasets.questions import worked_answer
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, counted
 from services.rollouts.prompts import Prompt, prompt_of_row
+from services.trainer.rl.prompt_order import EpochShuffle, PromptOrder, WeightedSources
 
 MAX_ROWS = 1_000_000
 """All rows are held in memory, so that every epoch can shuffle them."""
@@ -77,38 +77,6 @@ def _split(messages: list[JsonObject]) -> tuple[list[JsonObject], tuple[JsonObje
     return messages[: asked + 1], tuple(messages[asked + 1 :])
 
 
-class EpochShuffle:
-    """Maps a draw number to a row: each epoch is a full shuffle, determined by the seed."""
-
-    def __init__(self, rows: int, seed: int) -> None:
-        self._rows = rows
-        self._seed = seed
-        self._epoch = -1
-        self._shuffled: list[int] = []
-
-    @property
-    def rows(self) -> int:
-        """The number of prompts."""
-        return self._rows
-
-    def row(self, draw: int) -> int:
-        """The row of a draw."""
-        epoch, place = divmod(draw, self._rows)
-        if epoch != self._epoch:
-            self._shuffled = list(range(self._rows))
-            random.Random(f"{self._seed}:{epoch}").shuffle(self._shuffled)  # noqa: S311 - no secret
-            self._epoch = epoch
-        return self._shuffled[place]
-
-
-class PromptOrder(Protocol):
-    """Which row a draw is."""
-
-    def row(self, draw: int) -> int:
-        """The row of a draw."""
-        ...
-
-
 @dataclass(frozen=True)
 class SampledPrompt:
     """A prompt that was drawn; ``number`` counts all draws from 0."""
@@ -156,7 +124,7 @@ class PromptSampler:
 
     def next(self) -> SampledPrompt:
         """The next usable prompt; raises `JobFailed` if there is none at all."""
-        while len(self._refused) < len(self._rows):
+        while len(self._refused) < self._order.rows:
             draw = self.at(self.position)
             self.position += 1
             if self._is_usable(draw.prompt):
@@ -192,3 +160,12 @@ class PromptSampler:
         if length > self._max_length:
             return f"has {length:,} tokens; max_prompt_length is {self._max_length:,}"
         return None
+
+
+def order_of(
+    rows: Sequence[TrainingPrompt], seed: int, weights: Mapping[str, float] | None
+) -> PromptOrder:
+    """Epochs of all rows, or the sources of the rows in proportion to their weights."""
+    if not weights:
+        return EpochShuffle(len(rows), seed)
+    return WeightedSources([source_of(row.prompt.extra) for row in rows], weights, seed)

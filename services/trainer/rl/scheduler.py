@@ -16,7 +16,7 @@ from services.contracts.training.online import ReinforcementMethod
 from services.trainer.rl.curriculum import CurriculumOrder
 from services.trainer.rl.groups import Group, GroupConfig, TrajectorySource
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
-from services.trainer.rl.spec import Online
+from services.trainer.rl.spec import Online, PassThreshold
 
 
 @dataclass
@@ -323,8 +323,8 @@ class RolloutScheduler:
         self._busy_since = now
 
 
-def observe(curriculum: CurriculumOrder, threshold: float, group: Group) -> None:
-    """Tell a curriculum how many samples of a group passed: those of at least a reward."""
+def observe(curriculum: CurriculumOrder, threshold: PassThreshold, group: Group) -> None:
+    """Tell a curriculum how many samples of a group passed."""
     curriculum.observe(group.number, len(group.usable), group.passed(threshold))
 
 

@@ -49,7 +49,7 @@ from services.trainer.rl.loop import Training
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
-from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
+from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import (
     RolloutContext,
@@ -151,8 +151,9 @@ async def open_training(
         context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
         samples = WatchedSource(sources.samples, outages)
-        passing = pass_threshold(online) or 0.0
-        curriculum = curriculum_of(online, len(rows), spec.seed, position.curriculum)
+        passing = pass_threshold(online)
+        order = order_of(rows, spec.seed, settings.source_weights)
+        curriculum = curriculum_of(online, order, spec.seed, position.curriculum)
         prompts = PromptSampler(
             rows,
             spec.seed,
@@ -160,7 +161,7 @@ async def open_training(
             settings.max_prompt_length,
             position.prompts_drawn,
             position.prompts_skipped,
-            order=curriculum,
+            order=curriculum or order,
         )
         batches = BatchBuilder(
             budget, overlong_penalty_of(online), sources.teacher, masks_truncated(online)
@@ -184,7 +185,7 @@ async def open_training(
                 settings.max_concurrency,
                 keep,
                 outages.declare,
-                ended=None if curriculum is None else partial(observe, curriculum, passing),
+                ended=partial(observe, curriculum, passing) if curriculum and passing else None,
             ),
             batches=batches,
             learner=learner,

@@ -3,13 +3,15 @@
 Secrets are never part of it: they travel by environment only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.multi_turn import PromptType
+from services.contracts.rollouts.sources import applies
 from services.contracts.training.fine_tuning import Method
 from services.contracts.training.online import (
     DistillationMethod,
@@ -47,6 +49,9 @@ class PromptFilesSpec(ValidationSpec):
     validation_rows: int = Field(ge=1)
     prompt_type: PromptType
     needs_gold: bool
+    gold_sources: list[str] = Field(
+        default_factory=list, description="Sources whose rows need a gold in any case."
+    )
     needs_answer: bool
     taught: TaughtModel | None = Field(
         default=None, description="Of a distillation whose models are on this host."
@@ -158,10 +163,23 @@ def rewards_of(online: Online) -> list[WeightedReward]:
     return [] if isinstance(online, DistillationMethod) else online.rewards
 
 
-def pass_threshold(online: Online) -> float | None:
-    """Maximum reward: every positively weighted component scores 1 (minus 1e-6 slack)."""
+@dataclass(frozen=True)
+class PassThreshold:
+    """The reward at which a sample passes: every positively weighted component that scores its
+    source gives 1 (minus 1e-6 slack)."""
+
+    rewards: Sequence[WeightedReward]
+
+    def of(self, source: str | None) -> float:
+        """The threshold of a source."""
+        scoring = [each.weight for each in self.rewards if applies(each.sources, source)]
+        return sum(max(weight, 0.0) for weight in scoring) - 1e-6
+
+
+def pass_threshold(online: Online) -> PassThreshold | None:
+    """The threshold of a method; None without rewards."""
     rewards = rewards_of(online)
-    return sum(max(reward.weight, 0.0) for reward in rewards) - 1e-6 if rewards else None
+    return PassThreshold(rewards) if rewards else None
 
 
 def overlong_penalty_of(online: Online) -> OverlongPenalty | None:

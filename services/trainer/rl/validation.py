@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.rollouts.sources import source_of
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
 from services.models.tokenizer_ids.id_map import map_ids
@@ -30,7 +31,8 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
         if rows > limit:
             raise RowError(f"exceeds the limit of {limit:,} rows")
         row = read_row(value, rows - 1, spec.prompt_type)
-        if spec.needs_gold and not row.prompt.gold:
+        needed = spec.needs_gold or source_of(row.prompt.extra) in spec.gold_sources
+        if needed and not row.prompt.gold:
             raise RowError("gold is missing (or answer): the rewards need it")
         if spec.needs_answer and not row.answers:
             raise RowError("has no answer to learn from: neither an assistant's message nor a gold")

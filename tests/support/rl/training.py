@@ -20,14 +20,15 @@ from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.base import Toolbox
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition, truncate_metrics
-from services.trainer.rl.curriculum import CurriculumOrder, curriculum_of
+from services.trainer.rl.curriculum import curriculum_of
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
 from services.trainer.rl.loop import Training
-from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_row
+from services.trainer.rl.prompt_order import PromptOrder
+from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_row
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource, WatchedSource
-from services.trainer.rl.spec import overlong_penalty_of, response_budget
+from services.trainer.rl.spec import overlong_penalty_of, pass_threshold, response_budget
 from services.trainer.rl.weight_sync import WeightSync
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rollouts import CharacterChat, FunctionToolbox
@@ -119,14 +120,15 @@ class Run:
             rows: Sequence[TrainingPrompt],
             drawn: int,
             skipped: int = 0,
-            order: CurriculumOrder | None = None,
+            order: PromptOrder | None = None,
         ) -> PromptSampler:
             longest = settings.max_prompt_length
             return PromptSampler(rows, 0, length_of, longest, drawn, skipped, order=order)
 
-        curriculum = curriculum_of(self.online, len(self.rows), 0, position.curriculum)
+        order = order_of(self.rows, 0, settings.source_weights)
+        curriculum = curriculum_of(self.online, order, 0, position.curriculum)
         prompts = sampler_of(
-            self.rows, position.prompts_drawn, position.prompts_skipped, curriculum
+            self.rows, position.prompts_drawn, position.prompts_skipped, curriculum or order
         )
         reporter = Reporter(self.folder)
         pause = asyncio.Event()
@@ -138,10 +140,10 @@ class Run:
             source=source,
             samples=settings.eval_samples,
             max_concurrency=settings.max_concurrency,
-            pass_threshold=1.0,
+            pass_threshold=pass_threshold(self.online),
             reporter=reporter,
         )
-        rules = group_config(self.online)
+        rules, passing = group_config(self.online), pass_threshold(self.online)
         with (
             IndexedLog(self.folder, keep=position.trajectories) as log,
             UpdateLog(self.folder, keep=position.step) as updates,
@@ -154,7 +156,7 @@ class Run:
                 settings.max_concurrency,
                 log.append,
                 watch.declare,
-                ended=None if curriculum is None else partial(observe, curriculum, 1.0),
+                ended=partial(observe, curriculum, passing) if curriculum and passing else None,
             )
             training = Training(
                 settings=settings,
@@ -171,7 +173,7 @@ class Run:
                 job_dir=self.folder,
                 first_probes=[[1, 2, 3]],
                 activity=activity,
-                pass_threshold=1.0,
+                pass_threshold=pass_threshold(self.online),
                 evaluation=evaluation if self.held_out else None,
                 curriculum=curriculum,
                 sleeps=self.sleeps,

@@ -13,6 +13,7 @@ from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.training.curriculum import Curriculum
 from services.core.process.reporter import METRICS
 from services.trainer.rl.curriculum import CurriculumOrder, CurriculumState
+from services.trainer.rl.prompt_order import EpochShuffle
 from tests.support.rl.parts import SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run
@@ -24,7 +25,7 @@ ROWS = 20
 
 
 def order(state: CurriculumState | None = None, **settings: Any) -> CurriculumOrder:
-    return CurriculumOrder(Curriculum(**settings), ROWS, 7, state)
+    return CurriculumOrder(Curriculum(**settings), EpochShuffle(ROWS, 7), 7, state)
 
 
 def seen(passed: dict[int, int], **settings: Any) -> CurriculumOrder:

@@ -1,11 +1,19 @@
-"""The time breakdown of a step."""
+"""The time breakdown of a step, and the rewards of its samples."""
 
 import asyncio
 
 import pytest
 
+from services.contracts.rewards.rewards import (
+    EnvironmentReward,
+    SearchEmReward,
+    WeightedReward,
+)
+from services.contracts.rollouts.trajectories import Trajectory
 from services.rollouts.activity import Activity, Phase
-from services.trainer.rl.metrics import IdleShares, StepClock
+from services.trainer.rl.metrics import IdleShares, StepClock, sample_metrics
+from services.trainer.rl.spec import PassThreshold
+from tests.support.rewards import trajectory
 from tests.support.rl.parts import CountingLearner
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -66,3 +74,30 @@ def test_idle_shares_are_of_the_engine_and_of_the_learner() -> None:
 
     shares = run_in_virtual_time(step())
     assert shares == pytest.approx({"engine_idle_share": 0.5, "learner_idle_share": 5 / 12})
+
+
+def test_rewards_are_told_by_the_source_of_the_row() -> None:
+    rewards = [
+        WeightedReward(name="sum", reward=SearchEmReward(), sources=["math"]),
+        WeightedReward(name="won", weight=2, reward=EnvironmentReward(), sources=["game"]),
+    ]
+
+    def sample(source: str | None, reward: float) -> Trajectory:
+        extra = {} if source is None else {"source": source}
+        return trajectory("a", extra=extra).model_copy(update={"reward": reward})
+
+    samples = [
+        sample("math", 1.0),
+        sample("math", 0.0),
+        sample("game", 1.0),
+        sample("game", 2.0),
+        sample(None, 5.0),
+    ]
+    metrics = sample_metrics(samples, PassThreshold(rewards))
+
+    assert metrics["source_reward/math"] == 0.5
+    assert metrics["source_reward/game"] == 1.5
+    # A game is won with a reward of 2, a sum is right with one of 1.
+    assert metrics["source_pass_rate/math"] == metrics["source_pass_rate/game"] == 0.5
+    assert metrics["source_samples/math"] == 2.0
+    assert metrics["reward"] == 1.8

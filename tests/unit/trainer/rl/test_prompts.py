@@ -13,7 +13,8 @@ from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.validate import SPEC, validate
-from services.trainer.rl.prompts import MAX_ROWS, EpochShuffle, read_row, read_rows
+from services.trainer.rl.prompt_order import EpochShuffle
+from services.trainer.rl.prompts import MAX_ROWS, read_row, read_rows
 from services.trainer.rl.spec import TEACHER, PromptFilesSpec, TaughtModel
 from services.trainer.rl.validation import check_prompts
 from tests.support.models.tokenizer_kinds import KINDS
@@ -84,6 +85,7 @@ def findings(tmp_path: Path, rows: Sequence[object], **needs: int) -> list[str]:
         prompt_type="plain",
         needs_gold=bool(needs.get("needs_gold")),
         needs_answer=bool(needs.get("needs_answer")),
+        gold_sources=["math"] if needs.get("math_needs_gold") else [],
     )
     (tmp_path / SPEC).write_text(spec.model_dump_json())
     validate(tmp_path, PromptFilesSpec, check_prompts)
@@ -98,6 +100,9 @@ def test_rows_are_checked_for_the_needs_of_the_method(tmp_path: Path) -> None:
     assert findings(tmp_path, rows) == []
     (gold,) = findings(tmp_path, rows, needs_gold=True)
     assert gold.startswith("row 2: gold is missing")
+    of_sources = [{**row, "source": source} for row in rows for source in ("game", "math")]
+    (math,) = findings(tmp_path, of_sources, math_needs_gold=True)
+    assert math.startswith("row 4: gold is missing")
     (answer,) = findings(tmp_path, rows, needs_answer=True)
     assert answer.startswith("row 2: has no answer to learn from")
 
