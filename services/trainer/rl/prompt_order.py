@@ -70,13 +70,7 @@ class WeightedSources:
             for name, members in self._members.items()
         }
         self._shares = _shares(weights)
-        self._cycle = [name for name, count in self._shares.items() for _ in range(count)]
-        random.Random(f"{seed}:sources").shuffle(self._cycle)  # noqa: S311 - no secret
-        drawn = dict.fromkeys(weights, 0)
-        self._before: list[int] = []
-        for name in self._cycle:
-            self._before.append(drawn[name])
-            drawn[name] += 1
+        self._cycle, self._before = _spread(self._shares)
 
     @property
     def rows(self) -> int:
@@ -95,3 +89,20 @@ def _shares(weights: Mapping[str, float]) -> dict[str, int]:
     """Draws of each source in a cycle, at least one."""
     whole = sum(weights.values())
     return {name: max(1, round(CYCLE * weight / whole)) for name, weight in weights.items()}
+
+
+def _spread(shares: Mapping[str, int]) -> tuple[list[str], list[int]]:
+    """A cycle with the shares, and how often a source was drawn in it before each place.
+
+    The source that lacks most is next, so that every batch has about its shares.
+    """
+    whole = sum(shares.values())
+    cycle: list[str] = []
+    before: list[int] = []
+    drawn = dict.fromkeys(shares, 0)
+    for place in range(1, whole + 1):
+        name = max(shares, key=lambda each, due=place / whole: shares[each] * due - drawn[each])
+        cycle.append(name)
+        before.append(drawn[name])
+        drawn[name] += 1
+    return cycle, before

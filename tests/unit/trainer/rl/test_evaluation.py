@@ -203,3 +203,39 @@ def test_unusable_evaluation_prompts_are_skipped_or_name_their_file() -> None:
         drawn(1)
     assert raised.value.param == "validation_file"
     assert "max_prompt_length is 1" in raised.value.message
+
+
+def test_two_sources_are_trained_by_weight_and_told_apart(tmp_path: Path) -> None:
+    def rows(*sources: str) -> list[TrainingPrompt]:
+        return [
+            read_row({"question": f"q{n}", "gold": "g", "source": source}, n, "plain")
+            for n, source in enumerate(sources)
+        ]
+
+    def worth(trajectory: Trajectory) -> float:
+        first = {"math": 1.0, "shop": 0.25}[trajectory.extra["source"]]
+        return first * (1 + trajectory.sample_index)
+
+    job = Run(
+        tmp_path,
+        method(steps=10, prompts_per_step=4, source_weights={"math": 1, "shop": 3}),
+        SteadyEngine(answer),
+        rows("math", "shop", "unused"),
+        judge=worth,
+        held_out=rows("shop", "math"),
+    )
+    run(job.play())
+
+    told = metrics_of(tmp_path)
+    samples = {
+        name: sum(step.get(f"source_samples/{name}", 0.0) for step in told.values())
+        for name in ("math", "shop", "unused")
+    }
+    assert samples["unused"] == 0
+    assert (samples["math"], samples["shop"]) == (20, 60)
+    shop = [step["source_reward/shop"] for step in told.values() if "source_reward/shop" in step]
+    assert set(shop) == {0.375}
+    last = told[10]
+    assert last["eval_source_reward/math"] == 1.0
+    assert last["eval_source_reward/shop"] == 0.25
+    assert (last["eval_source_pass_rate/math"], last["eval_source_pass_rate/shop"]) == (1.0, 0.0)
