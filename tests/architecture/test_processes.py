@@ -19,8 +19,10 @@ HEAVY = (
 COMPUTING = ("pyarrow", "sympy", "faiss", "pandas", "scipy", "sklearn")
 RARE = ("azure", "boto3", "google", "requests", "alembic", "tokenizers")
 """What a process loads for the few requests and jobs that need it."""
-WORKERS = ("services.trainer.__main__", "services.evaluator.__main__", "services.retrieval.worker")
-CLIENTS = ("temper.stack.supervisor", "services.campaigns.__main__")
+WORKERS = (
+    *("services.trainer.__main__", "services.evaluator.__main__"),
+    *("services.campaigns.__main__", "services.retrieval.worker"),
+)
 
 PROBE = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
 
@@ -77,10 +79,10 @@ def test_workers_load_no_web_framework(module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "unused"),
     [
-        ("services.api.app", ("numpy", "httpx", "rapidfuzz", "pynvml")),
+        ("services.api.app", ("numpy", "httpx", "rapidfuzz", "pynvml", "jsonschema")),
         *((module, ("numpy", "fastapi", "httpx", "aiohttp", "rapidfuzz")) for module in WORKERS),
-        # They ask services themselves, with httpx or aiohttp.
-        *((module, ("numpy", "fastapi")) for module in CLIENTS),
+        # It asks services itself, with httpx.
+        ("temper.stack.supervisor", ("numpy", "fastapi")),
     ],
 )
 def test_a_process_does_not_load_what_it_does_not_use(module: str, unused: tuple[str, ...]) -> None:

@@ -187,11 +187,7 @@ def _without(text: str, key: str | None, most: int | None = _MESSAGE_CHARACTERS)
 
 @contextmanager
 def serving_proxy(database: Database, settings: CampaignSettings) -> Iterator[None]:
-    """Serve the proxy in a thread, if scripts may query LLMs. Raises `ConfigurationError` if its
-    port is taken."""
-    if settings.proxy_url is None:
-        yield
-        return
+    """Serve the proxy in a thread. Raises `ConfigurationError` if its port is taken."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="llm-proxy", daemon=True)
     thread.start()

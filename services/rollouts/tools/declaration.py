@@ -23,7 +23,6 @@ from services.rollouts.tools.configuration import (
     kind_of,
 )
 from services.rollouts.tools.families import ToolFamily, find_family
-from services.rollouts.tools.schema import checked_schema
 
 CONFIGS: dict[ToolKind, type[ToolConfig]] = {
     ToolKind.SANDBOX: SandboxConfig,
@@ -91,6 +90,9 @@ def declarations(tools: Sequence[Tool], param: str) -> list[Declaration]:
 
 
 def _declaration(tool: Tool, param: str) -> Declaration:
+    # The gateway reads declarations for the few requests with tools.
+    from services.rollouts.tools.schema import checked_schema  # noqa: PLC0415 - loads jsonschema
+
     name = tool.class_name
     kind = kind_of(name) or find_family(name, f"{param}.class_name")
     if isinstance(kind, ToolKind):

@@ -6,7 +6,7 @@ from services.campaigns.loop import advance
 from services.campaigns.run.results import ResultRow
 from services.campaigns.run.signals import Waiting
 from services.campaigns.steps.measurement import item_scores
-from services.campaigns.worker import CampaignWork
+from services.campaigns.turn import CampaignTurn
 from services.contracts.jobs import JobStatus
 from tests.support.campaigns.run import StoredCampaign
 
@@ -21,7 +21,7 @@ def test_a_campaign_takes_no_step_before_the_one_that_it_comes_after_has_ended(
 
     with pytest.raises(Waiting, match="waiting for campaign-0") as waiting:
         advance(run)
-    CampaignWork(campaign.database, campaign.settings)._release(
+    CampaignTurn(campaign.database, campaign.settings)._release(
         claim, run, waiting.value.reason, waiting.value.jobs
     )
 
