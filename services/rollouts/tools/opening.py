@@ -35,7 +35,6 @@ from services.rollouts.tools.mcp_program import McpPrograms
 from services.rollouts.tools.openenv import OpenEnvServer
 from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
-from services.rollouts.tools.schema import argument_check
 from services.rollouts.tools.search import SearchTool, search_service
 from services.rollouts.tools.user_tools import FunctionTool, HttpTool, http_service
 
@@ -122,6 +121,8 @@ def _check(declaration: Declaration, schema: JsonObject) -> Callable[[JsonObject
     """Kinds with fixed arguments check them on use, unless their schema is strict."""
     strict = schema["function"].get("strict")
     if strict or declaration.kind not in {ToolKind.SANDBOX, ToolKind.RETOOL, ToolKind.SEARCH}:
+        from services.rollouts.tools.schema import argument_check  # noqa: PLC0415 - loads jsonschema
+
         return argument_check(parameters_of(schema))
     return None
 

@@ -34,7 +34,6 @@ from services.rollouts.tools.configuration import McpConfig
 from services.rollouts.tools.declaration import declarations, name_of
 from services.rollouts.tools.mcp_calls import schema_of
 from services.rollouts.tools.opening import SERVERS, OpenDeclaration, OpenTool, open_declaration
-from services.rollouts.tools.schema import checked_schema
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +156,8 @@ class _Tools:
 
     async def discover(self, position: int) -> str | None:
         """See `Toolbox.discover`."""
+        from services.rollouts.tools.schema import checked_schema  # noqa: PLC0415 - loads jsonschema
+
         source = self._opened[position]
         assert isinstance(source.opened, SERVERS)  # noqa: S101 - others declare their schemas
         config = source.declaration.config
