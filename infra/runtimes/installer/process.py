@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -92,8 +93,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGTERM)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
+    with suppress(ProcessLookupError):  # what ignores the first signal can outlive its parent
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()

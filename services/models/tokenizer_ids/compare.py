@@ -20,6 +20,7 @@ from services.core.process.runtimes import (
     find_runtime,
     runtimes_of,
 )
+from services.core.process.tree import run_tree
 from services.models.tokenizer_ids.files import TOKENIZER, read_special_tokens
 from services.models.tokenizer_ids.prepared import is_settled, prepare_tokenizer
 from services.models.tokenizer_ids.probes import probes_for
@@ -138,16 +139,15 @@ def encode_in(python: Path, asked: Iterable[tuple[Path, Sequence[str]]]) -> list
 
     Raises OSError, ValueError or subprocess.SubprocessError where the child fails.
     """
-    answer = subprocess.run(
+    given = json.dumps([{"folder": str(folder), "texts": texts} for folder, texts in asked])
+    answer = run_tree(
         [str(python), "-m", CHILD],
-        input=json.dumps([{"folder": str(folder), "texts": texts} for folder, texts in asked]),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=True,
+        seconds=LIMIT_SECONDS,
         cwd=REPOSITORY,
-        env=child_environment({"CUDA_VISIBLE_DEVICES": "", "TRANSFORMERS_OFFLINE": "1"}),
+        environment=child_environment({"CUDA_VISIBLE_DEVICES": "", "TRANSFORMERS_OFFLINE": "1"}),
+        given=given.encode(),
     )
+    answer.check_returncode()
     return [RuntimeIds.model_validate(each) for each in json.loads(answer.stdout)]
 
 
