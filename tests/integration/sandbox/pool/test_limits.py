@@ -129,6 +129,15 @@ def test_page_tables_are_limited_without_control_groups(tier: Tier) -> None:
 
 
 FORK_BOMB = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+THREAD_BOMB = """
+import hashlib, threading
+data = bytes(1 << 22)
+def compute():
+    while True: hashlib.sha256(data)  # without the interpreter's lock
+for _ in range(1000):
+    try: threading.Thread(target=compute).start()
+    except RuntimeError: break
+"""
 SLEEPERS = """
 import os, time
 for _ in range(200):
@@ -156,13 +165,15 @@ print('all have died')
 @pytest.mark.drill
 def test_a_fork_bomb_is_ended_early_without_control_groups(tier: Tier) -> None:
     with running_pool(tier=tier, groups=False, programs=2) as sandbox:
-        bomb = start(sandbox, python(FORK_BOMB, seconds=200.0, memory_bytes=8 << 30))
-        others = [run(sandbox, python("print(1 + 1)")).stdout for _ in range(5)]
-        outcome = bomb.result(CALL_SECONDS)
+        for source in (FORK_BOMB, THREAD_BOMB):
+            bomb = start(sandbox, python(source, seconds=200.0, memory_bytes=8 << 30))
+            others = [run(sandbox, python("print(1 + 1)")).stdout for _ in range(5)]
+            outcome = bomb.result(CALL_SECONDS)
+            ended = (outcome.exit_reason, outcome.return_code)
+            assert ended == (ExitReason.FORK_BOMB, -signal.SIGKILL)
+            assert others == [b"2\n"] * 5
         sleepers = run(sandbox, python(SLEEPERS, memory_bytes=8 << 30))
 
-    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.FORK_BOMB, -signal.SIGKILL)
-    assert others == [b"2\n"] * 5
     assert (sleepers.return_code, sleepers.stdout) == (0, b"all sleep\n")
 
 
