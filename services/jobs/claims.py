@@ -68,6 +68,11 @@ class Claim:
         slots = (CPU_SLOT, REMOTE)
         return tuple(device for device in self.devices if not device.startswith(slots))
 
+    @property
+    def cpu_slots(self) -> tuple[str, ...]:
+        """The devices that are CPU slots."""
+        return tuple(device for device in self.devices if device.startswith(CPU_SLOT))
+
 
 def claim_validation(session: Session, queues: Collection[str], claimant: Claimant) -> Claim | None:
     """Claim the job whose files are validated next: highest priority, then oldest."""

@@ -26,6 +26,7 @@ from services.core.process.supervised import (
     lease_clock,
     tree_name,
 )
+from services.core.processors import usable_cores
 from services.jobs.claims import Claim, ClaimStage, check_claim, renew_lease
 from services.jobs.contention import has_waiters
 from services.jobs.deadline import is_overdue
@@ -155,6 +156,10 @@ class ClaimRun:
         environment = child_environment(launch.environment)
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._claim.gpus)
         environment[STACKS_FILE] = str(self._dir / STACKS)
+        if self._claim.cpu_slots and self._settings.cpu_slots > 1:
+            # Alone it would compute on all cores, and so would the jobs in the other slots.
+            cores = max(1, usable_cores() // self._settings.cpu_slots)
+            environment.setdefault("OMP_NUM_THREADS", str(cores))
         return SupervisedProcess.start(
             launch.command,
             cwd=self._dir,

@@ -34,7 +34,8 @@ class WorkerSettings(CommonWorkerSettings, ExportSettings, ChoiceSettings):
         default=1,
         ge=0,
         le=256,
-        description="Concurrent jobs without a GPU on this host.",
+        description="Concurrent jobs without a GPU on this host; each computes on its share of the "
+        "cores.",
     )
     remote_slots: int = Field(
         default=16,

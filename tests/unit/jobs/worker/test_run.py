@@ -61,13 +61,17 @@ def run(
     handler: Handler,
     lease_left: float = 60.0,
     pause_seconds: float = 600.0,
+    cpu_slots: int = 1,
 ) -> Job:
+    settings = WorkerSettings(
+        home=home, grace_seconds=0.5, pause_seconds=pause_seconds, cpu_slots=cpu_slots
+    )
     ClaimRun(
         held,
         deadline=lease_clock() + lease_left,
         database=database,
         handler=handler,
-        settings=WorkerSettings(home=home, grace_seconds=0.5, pause_seconds=pause_seconds),
+        settings=settings,
         job_dir=home / "job",
         notes=home / "notes",
         stopping=threading.Event(),
@@ -127,6 +131,25 @@ def test_a_child_sees_neither_database_nor_broker_nor_keys(
     run(database, held, tmp_path, Handler(f"{script}; {FINISH}"))
 
     assert "secret-of-the-operator" not in (tmp_path / "job" / "environment.json").read_text()
+
+
+@pytest.mark.parametrize(("slots", "threads"), [(1, "all"), (3, "2"), (64, "1")])
+def test_jobs_in_several_cpu_slots_share_the_cores(
+    slots: int,
+    threads: str,
+    database: Database,
+    held: Claim,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("services.jobs.worker.run.usable_cores", lambda: 8)
+    threads_of = "os.environ.get('OMP_NUM_THREADS', 'all')"
+    script = f"import os, pathlib; pathlib.Path('threads').write_text({threads_of})"
+
+    run(database, held, tmp_path, Handler(f"{script}; {FINISH}"), cpu_slots=slots)
+
+    assert (tmp_path / "job" / "threads").read_text() == threads
 
 
 def test_a_child_that_closes_its_output_is_followed_to_its_end(
