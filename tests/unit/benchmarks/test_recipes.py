@@ -1,0 +1,38 @@
+"""The requests and the table of the comparison of recipes."""
+
+from benchmarks.rl.recipes import RECIPES, Curve, request, summary
+from services.contracts.training.online import ReinforcementHyperparameters
+
+
+def test_recipes_differ_in_their_losses_at_equal_budgets() -> None:
+    found = []
+    for recipe in RECIPES:
+        method = request("model", "file-1", recipe, steps=3, seed=1).method
+        assert method is not None
+        assert method.reinforcement is not None
+        found.append(method.reinforcement.hyperparameters)
+
+    def budget(settings: ReinforcementHyperparameters) -> object:
+        sampled = (settings.steps, settings.prompts_per_step, settings.samples_per_prompt)
+        return sampled, settings.mini_batches, settings.dynamic_sampling, settings.optimizer
+
+    assert all(budget(each) == budget(found[0]) for each in found)
+    assert len({each.loss.model_dump_json() for each in found}) == len(RECIPES)
+
+
+def test_the_table_has_means_and_intervals_over_seeds() -> None:
+    interval = (0.3, 0.5)
+    curves = [
+        Curve("grpo", 1, 0.4, interval, 0.6, interval, {1: 0.2, 2: 0.4}),
+        Curve("grpo", 2, 0.4, interval, 0.8, interval, {1: 0.4, 2: 0.6}),
+    ]
+
+    lines = summary(curves)
+
+    assert lines[0] == "grpo, seed 1: 40.0% (30.0% to 50.0%) -> 60.0% (30.0% to 50.0%)"
+    assert lines[2] == "grpo: mean gain +0.300 +- 0.196"
+    assert [line.split() for line in lines[3:]] == [
+        ["1", "+0.300", "+-", "0.196"],
+        ["2", "+0.500", "+-", "0.196"],
+    ]
+    assert summary(curves[:1])[1] == "grpo: mean gain +0.200"
