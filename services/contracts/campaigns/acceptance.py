@@ -8,7 +8,7 @@ from services.contracts.base import Number, Request
 
 
 class AcceptBy(StrEnum):
-    """What of the gain over the best model so far decides."""
+    """Statistic of the gain over the best model that must exceed the bound."""
 
     INTERVAL = "interval"  # the low end of its 95 % interval
     MEAN = "mean"  # its mean, whatever its interval: half of all models without a gain have one

@@ -42,6 +42,11 @@ class MethodType(StrEnum):
     PPO = "ppo"
     DISTILLATION = "distillation"
 
+    @property
+    def is_online(self) -> bool:
+        """Whether it learns from what the model samples meanwhile: its rows are prompts."""
+        return self in {MethodType.REINFORCEMENT, MethodType.PPO, MethodType.DISTILLATION}
+
 
 class Method(Request):
     """The training method, with its settings under the method's name."""

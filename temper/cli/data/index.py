@@ -12,11 +12,13 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from services.contracts.retrieval.indexes import DenseKind, IndexMode, IndexName
+from services.contracts.retrieval.indexes import IndexMode, IndexName
 from services.contracts.retrieval.search import MAX_TOPK
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import JsonOption, Output
+from temper.cli.requests.flags import Flag, Flags, takes_request
 from temper.cli.units import age, duration, number, size
+from temper.submission.draft import Draft
 
 if TYPE_CHECKING:
     from services.contracts.base import JsonObject
@@ -48,20 +50,6 @@ CorpusOption = Annotated[
         "metadata}, a folder of such shards, or a folder of text files.",
     ),
 ]
-ModeOption = Annotated[
-    IndexMode | None,
-    typer.Option(help="Search methods that the index supports: bm25, or hybrid with --encoder."),
-]
-LanguageOption = Annotated[
-    str, typer.Option(help="Language of the stemmer (Snowball's name), or none.")
-]
-EncoderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="A sentence-transformers model, by folder or hub name; default: a small "
-        "built-in model."
-    ),
-]
 VectorsOption = Annotated[
     Path | None,
     typer.Option(
@@ -72,18 +60,28 @@ VectorsOption = Annotated[
         "--encoder's vectors in the order of the corpus, or the folder of its part_* files.",
     ),
 ]
-DenseOption = Annotated[DenseKind, typer.Option(help="Vector storage.")]
+FLAGS: Flags = {
+    "--mode": Flag(
+        "mode",
+        help="Search methods that the index supports [default bm25, or hybrid with --encoder].",
+    ),
+    "--language": Flag(
+        "language",
+        read=lambda text: None if text == "none" else text,
+        help="Language of the stemmer (Snowball's name), or none [default english].",
+    ),
+    "--encoder": "encoder",
+    "--dense": "dense",
+}
 
 
 @app.command()
+@takes_request("services.contracts.retrieval.indexes:IndexSpecification", FLAGS)
 def create(
     name: Name,
     corpus: CorpusOption,
-    mode: ModeOption = None,
-    language: LanguageOption = "english",
-    encoder: EncoderOption = None,
+    draft: Draft,
     vectors: VectorsOption = None,
-    dense: DenseOption = DenseKind.AUTO,
     as_json: JsonOption = False,
 ) -> None:
     """Build an index from a corpus. It replaces an index of the same name once it is complete.
@@ -94,22 +92,18 @@ def create(
     from services.contracts.retrieval.indexes import IndexSpecification
 
     out = Output(as_json)
-    if mode is IndexMode.BM25 and encoder is not None:
-        raise typer.BadParameter("an encoder needs --mode dense or hybrid")
+    encoder = draft.get("encoder")
     if vectors is not None and encoder is None:
         raise typer.BadParameter("--vectors needs --encoder, the model that made them")
-    specification = IndexSpecification(
-        mode=mode or (IndexMode.BM25 if encoder is None else IndexMode.HYBRID),
-        language=None if language == "none" else language,
-        encoder=_folder_or_hub_name(encoder),
-        dense=dense,
-    )
+    if encoder is not None:
+        draft.default("mode", IndexMode.HYBRID.value)
+        draft.body["encoder"] = _folder_or_hub_name(encoder)
     order = BuildIndex(
         index=name,
         corpus=corpus,
         corpus_name=corpus.name,
         vectors=vectors,
-        specification=specification,
+        specification=draft.request(IndexSpecification),
         build=uuid4().hex,
     )
     built = _run(out, order, IndexBuilt)
@@ -214,11 +208,11 @@ def delete(
     _print_changed(out, _run(out, order, PassagesChanged), "deleted")
 
 
-def _folder_or_hub_name(encoder: str | None) -> str | None:
+def _folder_or_hub_name(encoder: str) -> str:
     """Make a folder's path absolute: the build runs in another working directory."""
     from temper.submission.submission import user_path
 
-    if encoder is not None and (folder := user_path(encoder)).is_dir():
+    if (folder := user_path(encoder)).is_dir():
         return str(folder.resolve())
     return encoder
 

@@ -2,64 +2,71 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.training.fine_tuning import MethodType
 from temper.cli.exit_codes import ExitCode, of_job
 from temper.cli.gateway import connect
 from temper.cli.jobs.trajectory_text import escaped
 from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.cli.requests.flags import Flag, Flags, takes_request
+from temper.submission.assignments import json_or_text
+from temper.submission.draft import Draft
 
 if TYPE_CHECKING:
     from services.contracts.training.checks import Check, ValidationReport
     from services.contracts.training.fidelity import FidelityReport, SampleRow
     from temper.client.client import Temper
+    from temper.submission.submission import Submission
+    from temper.submission.submit import Reporting
 
 LEARNED = ("\u27e6", "\u27e7")
 """Brackets around text whose tokens have a loss."""
 
 
+FLAGS: Flags = {
+    "--model": "model",
+    "-m --method": Flag("method.type", help="Training method [default supervised]."),
+    "--max-errors": "max_errors",
+}
+
+
+@takes_request("services.contracts.training.checks:CreateCheck", FLAGS)
 def check(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Id of a file, or a local one to upload.")
     ],
-    method: Annotated[
-        MethodType, typer.Option("--method", "-m", help="Training method.")
-    ] = MethodType.SUPERVISED,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", help="Model to train: its tokenizer counts, its template renders."),
-    ] = None,
+    draft: Draft,
     hyperparameters: Annotated[
-        str, typer.Option("--hyperparameters", help="The method's hyperparameters, as JSON.")
-    ] = "{}",
+        str | None,
+        typer.Option(
+            metavar="JSON", help="Hyperparameters of the method, which --set can set one by one."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Validate a file as a fine-tune would: name the rows that cannot be used and, with a model,
     show what is trained and what of the rows is not in it."""
-    from services.contracts.training.checks import CreateCheck
-    from services.contracts.training.fine_tuning import Method
+    from services.contracts.kinds import JobKind
+    from services.contracts.training.fine_tuning import MethodType
+    from temper.submission.job_file import submission_of
+    from temper.submission.submit import Reporting
 
+    draft.set("training_file", file, "FILE")
+    draft.default("method.type", MethodType.SUPERVISED.value)
+    method = str(draft.get("method.type"))
+    if method in {each.value for each in MethodType if each.is_online}:
+        raise draft.fault(("method", "type"), f"{method} trains online, on prompts")
+    if hyperparameters is not None:
+        path = f"method.{method}.hyperparameters"
+        draft.set(path, json_or_text(hyperparameters), "--hyperparameters")
     out = Output(as_json)
-    try:
-        given = {"hyperparameters": json.loads(hyperparameters)}
-        asked = Method.model_validate({"type": method, method.value: given})
-        _ = asked.as_offline
-    except ValueError as error:
-        message = (
-            str(error) if hyperparameters != "{}" else f"{method.value} trains online, on prompts"
-        )
-        raise typer.BadParameter(message, param_hint="--method") from error
+    report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
     with connect() as client:
-        body = CreateCheck(training_file=_uploaded(client, out, file), model=model, method=asked)
-        created = client.checks.create(body)
-        client.jobs.wait(created.id)
-        done = client.checks.get(created.id)
+        done = check_of(client, submission_of(JobKind.CHECK, draft), report)
     if as_json:
         out.document(done)
     else:
@@ -67,23 +74,20 @@ def check(
     raise typer.Exit(exit_code(done))
 
 
+def check_of(client: Temper, submission: Submission, report: Reporting) -> Check:
+    """Submit a check, and return it once it has ended."""
+    from temper.submission.submit import submit
+
+    created = submit(client, submission, report)
+    client.jobs.wait(created.id)
+    return client.checks.get(created.id)
+
+
 def exit_code(check: Check) -> int:
     """The exit code of a finished check: a failure, too, where training would refuse the file."""
     fidelity = check.report.fidelity if check.report is not None else None
     is_refused = fidelity is not None and fidelity.verdict == "refused"
     return ExitCode.FAILED if is_refused else of_job(check.status)
-
-
-def _uploaded(client: Temper, out: Output, file: str) -> str:
-    from services.contracts.data.files import FilePurpose
-
-    path = Path(file)
-    if not path.is_file():
-        return file
-    with transfer_bar(out, f"uploading {path.name}") as progress:
-        stored = client.files.upload(path, FilePurpose.FINE_TUNE, progress)
-    out.note(f"uploaded as {stored.id}", "dim")
-    return stored.id
 
 
 def print_check(out: Output, check: Check) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
-from temper.cli.jobs.check import exit_code, print_check
+from temper.cli.jobs.check import check_of, exit_code, print_check
 from temper.cli.jobs.jobs import MetadataOption, parse_metadata
 from temper.cli.jobs.submit import follow_job, print_submitted
 from temper.cli.output import JsonOption, Output, transfer_bar
@@ -91,13 +91,11 @@ def send(submission: Submission, follow: bool, dry_run: bool, as_json: bool) -> 
 
 def _check(client: Temper, out: Output, submission: Submission, report: Reporting) -> int:
     """Check every training file as the job would be trained on it; return the exit code."""
-    from temper.submission.submit import checks_of, submit
+    from temper.submission.submit import checks_of
 
     codes = []
     for check in checks_of(submission):
-        created = submit(client, check, report)
-        client.jobs.wait(created.id)
-        done = client.checks.get(created.id)
+        done = check_of(client, check, report)
         if out.as_json:
             out.json_line(done)
         else:
