@@ -4,6 +4,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 # Tests of one xdist group share a server; the largest groups begin first, so that no core idles at the end.
 PYTEST := $(PY) -m pytest --dist=loadgroup --maxprocesses=4
+# COVERAGE=FILE writes the lines that `make test` executes in its own processes, as JSON.
+MEASURED := $(if $(COVERAGE),--cov=services --cov=temper --cov-report=json:$(COVERAGE))
 # Without the runtimes, tests wait for a third of their time: one process more than cores.
 LIGHT := --numprocesses=$(shell expr $$(nproc) + 1)
 HEAVY := --numprocesses=logical
@@ -34,7 +36,7 @@ fast: environment
 # One core checks types while the runtimes are downloaded.
 test: environment
 	@$(MAKE) --no-print-directory --jobs=2 CHAINS=2 runtimes lint
-	@$(PYTEST) $(LIGHT) -m "$(TEST)"
+	@$(PYTEST) $(LIGHT) $(MEASURED) -m "$(TEST)"
 
 # What `make test` leaves out of `make test-full`.
 test-rest: dev runtimes

@@ -17,8 +17,6 @@ MAX_COST = 20_000
 MAX_TERMS = 2_000
 """Of a sum or a product."""
 _BITS_PER_OPERATION = 2_000
-MAX_ROOT_BITS = 1_000
-"""Of a number whose third or higher root is searched for."""
 _MAX_MAGNITUDE = 64
 """Bits of the exponent of a value: beyond, a value is not evaluated."""
 

@@ -16,7 +16,7 @@ from services.rewards.mathematics.evaluation import (
     TooCostly,
     Unevaluable,
 )
-from services.rewards.mathematics.tree import Node, names_of, number
+from services.rewards.mathematics.tree import Node, names_of
 
 DIGITS = 50
 """Of a first evaluation; a second has twice as many."""
@@ -81,9 +81,6 @@ def value_of(tree: Node) -> Any:
 def difference(one: Node, other: Node) -> Node:
     """The formula of a difference."""
     return Node("+", (one, Node("neg", (other,))))
-
-
-ZERO = number(0)
 
 
 def _variables(*trees: Node) -> list[str]:

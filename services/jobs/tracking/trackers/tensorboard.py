@@ -83,11 +83,6 @@ class TensorBoardTracker(Tracker):
         self.saved = {"bytes": self._file.tell()}
 
 
-def _scalar(name: str, value: float) -> bytes:
-    tag = _field(1, name.encode(errors="replace"))
-    return _field(1, tag + _number(2, _FIXED32, _float(value)))
-
-
 def _number(field: int, wire: int, value: bytes) -> bytes:
     return _varint(field << 3 | wire) + value
 
