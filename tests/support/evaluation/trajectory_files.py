@@ -24,7 +24,7 @@ def _trajectory(row: JsonObject) -> Trajectory:
                     call[name] = json.loads(call[name])
     for name in ("reward_components", "infrastructure_failures"):
         row[name] = dict(row[name])
-    for name in ("left_out", "agent"):
+    for name in ("left_out", "agent", "environments"):
         if row[name] is not None:
             row[name] = json.loads(row[name])
     return Trajectory.model_validate(row)
