@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.support.environment_server import EnvironmentServer
+from tests.support.engines.environment_server import EnvironmentServer
 from tests.support.programs.environment_rollouts import AT_ONCE
 from tests.support.waiting import wait_for
 

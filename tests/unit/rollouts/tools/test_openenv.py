@@ -15,7 +15,7 @@ from services.rollouts.models.tokens import TokenModel
 from services.rollouts.tools import Toolbox, check_tools, open_toolbox
 from services.rollouts.tools.base import EpisodeStart
 from services.rollouts.tools.health import check_tools_respond
-from tests.support.environment_server import EnvironmentServer
+from tests.support.engines.environment_server import EnvironmentServer
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.support.waiting import wait_for
 from tests.unit.rollouts.tools.toolboxes import function
