@@ -19,17 +19,34 @@ TOLERANCE = 2e-5
 """Largest difference of a loss from transformers' own."""
 
 
+ROUNDING = 1e-3
+"""Largest difference of a log-probability in float32 from transformers' own."""
+
+
 def table(families: Sequence[dict[str, Any]]) -> str:
     """A Markdown table, and how many of them train."""
-    lines = ["| architecture | model type | trains | padded | engine |", "|---|---|---|---|---|"]
-    trained = 0
+    heads = ("architecture", "model type", "trains", "padded", "engine", "served on a CPU")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    trained = answered = 0
     for each in families:
         problem = _problem(each)
         trained += problem is None
+        answered += each["served"]["error"] is None
         padded = "" if problem else each["padded"] or "no"
         names = f"`{each['architecture']}` | `{each['model_type']}`"
-        lines.append(f"| {names} | {problem or 'yes'} | {padded} | {each['engine'] or 'yes'} |")
-    return "\n".join([*lines, "", f"{trained} of {len(families)} train."])
+        engine, served = each["engine"] or "yes", _served(each["served"])
+        lines.append(f"| {names} | {problem or 'yes'} | {padded} | {engine} | {served} |")
+    count = len(families)
+    return "\n".join([*lines, "", f"{trained} of {count} train, {answered} are served on a CPU."])
+
+
+def _served(result: dict[str, Any]) -> str:
+    if result["error"]:
+        return "no: " + str(result["error"]).replace("|", "\\|")
+    if result["dtype"] != "float32":
+        return f"yes, in {result['dtype']}"
+    difference = result["difference"]
+    return "yes" if difference < ROUNDING else f"yes, but for {difference:.2g}"
 
 
 def _problem(family: dict[str, Any]) -> str | None:

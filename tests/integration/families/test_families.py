@@ -22,6 +22,10 @@ REPRESENTATIVES = ("Gemma2ForCausalLM", "GptOssForCausalLM", "Qwen3NextForCausal
 """Soft-capped logits, experts with attention sinks, and recurrent layers."""
 TOLERANCE = 2e-5
 SHARE = 0.95
+SHARE_ON_CPU = 0.65
+"""Of the families that vLLM's kernels for CPUs compute."""
+ROUNDING = 1e-3
+"""Largest difference of a log-probability in float32."""
 PAGE = REPOSITORY / "docs" / "training" / "families.md"
 
 
@@ -64,12 +68,44 @@ def without_engine(folder: Path, found: list[dict[str, Any]]) -> dict[str, str |
     return problems
 
 
+def served(folder: Path, found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What became of a model of each family in vLLM on a CPU."""
+    report = folder / "served.json"
+    families = [f"{each['architecture']}={each['model_type']}" for each in found]
+    quiet = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1"}
+    # As the platform starts engines without a GPU: in one process, and without a compiler.
+    alone = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "TORCHDYNAMO_DISABLE": "1"}
+    module = ["-W", "ignore", "-m", "tests.support.models.served_families"]
+    subprocess.run(
+        [installed_runtime("vllm").python, *module, report, *families],
+        cwd=REPOSITORY,
+        env=child_environment(quiet | alone | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}),
+        check=True,
+        capture_output=True,
+        timeout=2400,
+    )
+    answers: dict[str, dict[str, Any]] = json.loads(report.read_bytes())
+    return answers
+
+
 def fails(family: dict[str, Any]) -> bool:
     """Whether a family does not train as transformers computes it."""
     if family["error"]:
         return True
     differences = (family["supervised_difference"], family["online_difference"])
     return any(each > TOLERANCE for each in differences)
+
+
+@pytest.mark.long
+def test_a_served_family_has_the_log_probabilities_of_transformers(tmp_path: Path) -> None:
+    asked = {"GraniteForCausalLM": "granite", "Qwen3MoeForCausalLM": "qwen3_moe"}
+
+    answers = served(
+        tmp_path, [{"architecture": name, "model_type": kind} for name, kind in asked.items()]
+    )
+
+    assert [each["error"] for each in answers.values()] == [None, None]
+    assert max(each["difference"] for each in answers.values()) < ROUNDING
 
 
 def test_families_of_each_kind_of_layer_train_as_transformers_computes_them(
@@ -83,6 +119,7 @@ def test_families_of_each_kind_of_layer_train_as_transformers_computes_them(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)
 def test_nearly_every_family_that_can_be_built_trains(tmp_path: Path) -> None:
     found = sorted(
         (each for part in range(PARTS) for each in tried(tmp_path, "--part", f"{part}/{PARTS}")),
@@ -91,6 +128,9 @@ def test_nearly_every_family_that_can_be_built_trains(tmp_path: Path) -> None:
     problems = without_engine(tmp_path, found)
     for each in found:
         each["engine"] = problems[each["architecture"]]
+    answers = served(tmp_path, found)
+    for each in found:
+        each["served"] = answers[each["architecture"]]
     (tmp_path / "families.json").write_text(json.dumps(found))
     if "TEMPER_WRITE_FAMILIES" in os.environ:
         script = REPOSITORY / "infra" / "docs" / "families.py"
@@ -108,4 +148,6 @@ def test_nearly_every_family_that_can_be_built_trains(tmp_path: Path) -> None:
     assert 1 - len(failed) / len(found) >= SHARE, failed
     loaded = sum(each is None for each in problems.values())
     assert loaded / len(found) >= SHARE, problems
+    answering = sum(each["error"] is None for each in answers.values())
+    assert answering / len(found) >= SHARE_ON_CPU, answers
     assert all(f"`{each['architecture']}`" in PAGE.read_text() for each in found)

@@ -10,11 +10,13 @@ from transformers import AutoConfig, PreTrainedConfig
 
 VOCABULARY = 256
 LAYERS = 4
-_SIZES: tuple[tuple[str, int], ...] = (
+Sizes = tuple[tuple[str, int], ...]
+_SIZES: Sizes = (
     (r"(padded_)?vocab_size|vocab_size_.*", VOCABULARY),
     (r"num_kv_shared_layers", 0),
     (r"token_budget", 16),
     (r"compress_ratio", 4),
+    (r"num_dense_layers", 1),
     (r".*(num_.*layers|n_layers?|n_layer)$", LAYERS),
     (r".*(first_k_dense|num_dense_layers|num_.*mtp|nextn).*", 1),
     (r".*(num_key_value_heads|num_kv_heads|num_query_groups|n_kv_heads|kv_n_heads)$", 2),
@@ -45,21 +47,23 @@ _OF_EVERY = frozenset(PreTrainedConfig().to_dict())
 _LISTS = ("layer_types", "layers_block_type", "mlp_layer_types", "block_types")
 
 
-def tiny_config(model_type: str) -> Any:
-    """A tiny configuration of a family."""
+def tiny_config(model_type: str, sizes: Sizes = ()) -> Any:
+    """A tiny configuration of a family; ``sizes`` come before those of this module."""
     default = AutoConfig.for_model(model_type)
-    return AutoConfig.for_model(model_type, **shrunken(default))
+    return AutoConfig.for_model(model_type, **shrunken(default, (*sizes, *_SIZES)))
 
 
-def shrunken(config: PreTrainedConfig) -> dict[str, Any]:
+def shrunken(config: PreTrainedConfig, sizes: Sizes = _SIZES) -> dict[str, Any]:
     """The fields of a configuration that change."""
     changes: dict[str, Any] = {}
     fields = config.to_dict()
     for name, value in fields.items():
-        if isinstance(value, dict) and isinstance(getattr(config, name, None), PreTrainedConfig):
+        if name.endswith("_token_id") and isinstance(value, list):
+            changes[name] = [each % VOCABULARY for each in value]
+        elif isinstance(value, dict) and isinstance(getattr(config, name, None), PreTrainedConfig):
             inner = getattr(config, name)
             own = {key: each for key, each in value.items() if key not in _OF_EVERY}
-            changes[name] = {**own, **shrunken(inner)}
+            changes[name] = {**own, **shrunken(inner, sizes)}
         elif name.endswith("_token_id") and isinstance(value, int):
             changes[name] = value % VOCABULARY
         elif "dropout" in name or "pdrop" in name:
@@ -67,7 +71,7 @@ def shrunken(config: PreTrainedConfig) -> dict[str, Any]:
         elif name == "layer_types" and value is None:
             changes[name] = ["full_attention"] * LAYERS
         elif _is_count(value) or (value is None and name in _NEEDED):
-            if (small := _small(name, fields)) is not None:
+            if (small := _small(name, fields, sizes)) is not None:
                 changes[name] = small
         elif isinstance(value, list) and (name in _LISTS or _of_layers(fields, value)):
             changes[name] = _shortened(value)
@@ -78,12 +82,14 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _small(name: str, fields: dict[str, Any]) -> int | None:
-    small = next((value for pattern, value in _SIZES if re.fullmatch(pattern, name)), None)
+def _small(name: str, fields: dict[str, Any], sizes: Sizes) -> int | None:
+    small = next((value for pattern, value in sizes if re.fullmatch(pattern, name)), None)
     if name == "num_key_value_heads" and fields[name] == fields.get("num_attention_heads"):
-        return _small("num_attention_heads", fields)
+        return _small("num_attention_heads", fields, sizes)
     if name == "num_heads" and "num_attention_heads" not in fields:
         return 8  # of a state space: twice the hidden size, in parts of 16
+    if name == "head_dim" and "qk_rope_head_dim" in fields:
+        return _small("qk_rope_head_dim", fields, sizes)
     value = fields[name]
     return min(value, small) if value and small is not None and small < LAYERS else small
 
