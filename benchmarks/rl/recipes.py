@@ -12,7 +12,6 @@ cores. Results of earlier runs are reused.
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -192,4 +191,4 @@ def _with_interval(values: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -101,7 +101,8 @@ def _spread(shares: Mapping[str, int]) -> tuple[list[str], list[int]]:
     before: list[int] = []
     drawn = dict.fromkeys(shares, 0)
     for place in range(1, whole + 1):
-        name = max(shares, key=lambda each, due=place / whole: shares[each] * due - drawn[each])
+        lacking = {each: share * place / whole - drawn[each] for each, share in shares.items()}
+        name = max(lacking, key=lacking.__getitem__)
         cycle.append(name)
         before.append(drawn[name])
         drawn[name] += 1

@@ -129,6 +129,7 @@ def test_a_file_for_the_local_stack_needs_no_permission(tmp_path: Path, text: st
 def test_item_in_a_published_schema_becomes_items(tmp_path: Path) -> None:
     schema = only(tmp_path, MINDSPEED_SEARCH).schema
 
+    assert schema is not None
     assert schema["function"]["parameters"]["properties"]["query_list"] == {
         "type": "array",
         "items": {"type": "string"},

@@ -248,6 +248,7 @@ def test_a_local_model_calls_its_tools(tmp_path: Path, environment: dict[str, st
     FAMILIES["qwen3"].write(weights)
     chat = open_chat_tokens(weights)
     (declared,) = declarations([PYTHON], "tools")
+    assert declared.schema is not None
     sums = [known_sum(index) for index in range(3)]
     memorize(weights, chat, [declared.schema], sums)
     options = VllmOptions(max_model_len=2048, dtype="float32", cpu_kv_cache_gib=0.1)
