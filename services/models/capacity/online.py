@@ -22,6 +22,7 @@ from services.contracts.training.optimizer import OptimizerSettings
 from services.contracts.training.placement import OnlinePlacement
 from services.models.capacity.shape import ModelShape
 from services.models.capacity.training import (
+    FLOAT32_BYTES,
     FROZEN_BYTES,
     LOGITS_AT_ONCE,
     TRAINED_BYTES,
@@ -77,11 +78,15 @@ class MicroBatching:
 
 @dataclass(frozen=True)
 class LearnerLoad:
-    """What a learner holds on each of its GPUs, and the longest sequence that it must compute."""
+    """What a learner holds on each of its GPUs, and the longest sequence that it must compute.
+
+    ``head_bytes`` are those of an output layer that is copied to compute logits in float32.
+    """
 
     shape: ModelShape
     held: MemoryLoad
     longest: int
+    head_bytes: float = 0.0
 
     def estimate(
         self, batching: MicroBatching, card_bytes: int | None, usable: float
@@ -98,7 +103,7 @@ class LearnerLoad:
             self.held,
             tokens=batching.tokens,
             checkpointing=batching.checkpointing,
-            logits_bytes=LOGIT_BYTES * logits,
+            logits_bytes=LOGIT_BYTES * logits + self.head_bytes,
         )
 
 
@@ -127,9 +132,10 @@ def learner_load(
         copies=int(_has_reference(online) and (full or continues_adapter)),
         other_bytes=0.0 if teacher is None else FROZEN_BYTES * teacher.parameters,
     )
+    head_bytes = 0.0 if full else FLOAT32_BYTES * shape.vocabulary * shape.hidden
     if optimizer.dtype == "float32":
-        held = in_float32(held)
-    return LearnerLoad(shape, held, longest_sequence(settings))
+        held, head_bytes = in_float32(held), 0.0
+    return LearnerLoad(shape, held, longest_sequence(settings), head_bytes)
 
 
 def estimate_learner(

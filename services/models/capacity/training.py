@@ -50,6 +50,8 @@ MOST_WHOLE_LOGITS = 2**29
 """Most logits of such a batch, unless one row has more: 6.4 GB."""
 SEQUENCES_PER_ROW = {Stage.SFT: 1, Stage.PT: 1, Stage.DPO: 2, Stage.RM: 2, Stage.KTO: 2}
 """A pair has two answers; KTO also reads each prompt with the answer of another row."""
+RECORDED_SEQUENCES = {**SEQUENCES_PER_ROW, Stage.KTO: 1}
+"""Those whose activations are kept for the backward pass at a time."""
 
 AUTO_BATCH_SIZE = 16
 DEFAULT_FREEZE_LAYERS = 2
@@ -124,18 +126,19 @@ def in_float32(load: MemoryLoad) -> MemoryLoad:
 def held_bytes(load: MemoryLoad) -> float:
     """Weights, gradients and optimizer states."""
     trained = load.trained_bytes * load.trained
-    frozen = 0.0 if load.trained == load.parameters else load.frozen_bytes * load.parameters
+    frozen = load.frozen_bytes * load.parameters
     return trained + frozen + load.copy_bytes * load.parameters * load.copies + load.other_bytes
 
 
 def activation_bytes(shape: ModelShape, load: MemoryLoad) -> float:
-    """What one micro-batch adds at the peak, when the loss or, with checkpointing, the gradient of
-    a layer is computed."""
+    """What one micro-batch adds at the peak, when the loss or the gradient of the last layer is
+    computed."""
     layer = load.tokens * _layer_bytes(shape, load.compute_bytes)
+    gradients = load.tokens * _gradient_bytes(shape, load.compute_bytes)
     if not load.checkpointing:
-        return shape.layers * layer + load.logits_bytes
+        return shape.layers * layer + max(gradients, load.logits_bytes)
     inputs = load.tokens * shape.layers * shape.hidden * load.compute_bytes
-    return inputs + max(layer, load.logits_bytes)
+    return inputs + max(layer + gradients, load.logits_bytes)
 
 
 def _layer_bytes(shape: ModelShape, number: float) -> float:
@@ -150,29 +153,41 @@ def _layer_bytes(shape: ModelShape, number: float) -> float:
     return norms + attention + number * (4 if shape.gated else 2) * shape.inner
 
 
+def _gradient_bytes(shape: ModelShape, number: float) -> float:
+    """What the backward pass of one layer adds, of one token: the gradients of the feed-forward
+    layer's widest states, less those that it no longer needs, and of its input and output."""
+    return number * ((2 if shape.gated else 1) * shape.inner + 2 * shape.hidden)
+
+
 def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -> MemoryLoad:
     """What the settings of an offline method put on each of ``devices`` GPUs."""
     arguments = settings.llamafactory
     length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
     rows = rows_per_device(settings, length, devices, shape.vocabulary)
     trained_bytes, share = _cost_per_weight(settings, max(1, devices))
-    tokens = length * rows * SEQUENCES_PER_ROW[settings.stage]
+    tokens = length * rows * RECORDED_SEQUENCES[settings.stage]
+    idle = _idle_parameters(shape, settings)
     return MemoryLoad(
         parameters=shape.parameters,
-        trained=trained_parameters(shape, settings),
-        frozen_bytes=_frozen_bytes(shape, arguments.get("quantization_bit"), share),
+        trained=trained_parameters(shape, settings) - idle,
+        other_bytes=(PURE_BYTES / 2 if is_pure(settings) else FLOAT32_BYTES) * idle,
+        frozen_bytes=0.0
+        if settings.training_type is TrainingType.FULL
+        else _frozen_bytes(shape, arguments.get("quantization_bit"), share),
         trained_bytes=trained_bytes,
         copies=_copies(settings),
         tokens=tokens,
         checkpointing=arguments.get("disable_gradient_checkpointing") is not True,
-        logits_bytes=_logits_bytes(settings, tokens * shape.vocabulary),
+        logits_bytes=_logits_bytes(shape, settings, tokens),
     )
 
 
-def _logits_bytes(settings: OfflineHyperparameters, logits: int) -> float:
-    """What the logits of a micro-batch take at the peak."""
-    if settings.stage is Stage.RM:  # scores are read from hidden states
-        return 0.0
+def _logits_bytes(shape: ModelShape, settings: OfflineHyperparameters, tokens: int) -> float:
+    """What the logits of a micro-batch take at the peak; of a reward model, the hidden states that
+    scores are read from and their gradient, in float32."""
+    if settings.stage is Stage.RM:
+        return 2 * FLOAT32_BYTES * shape.hidden * tokens
+    logits = tokens * shape.vocabulary
     if has_whole_logits(settings.llamafactory):
         return LOGIT_BYTES * logits
     return LOGIT_BYTES * min(logits, LOGITS_AT_ONCE)
@@ -208,10 +223,23 @@ def _bytes_per_weight(settings: OfflineHyperparameters) -> float:
     arguments = settings.llamafactory
     optimizer = str(arguments.get("optim") or "").removeprefix("paged_")
     states = STATE_BYTES.get(optimizer, ADAM_BYTES)
-    if arguments.get("pure_bf16") is not True:
+    if not is_pure(settings):
         return MIXED_BYTES + states
     # States have the type of the weights, unless they are quantized.
     return PURE_BYTES + (states if optimizer.endswith("8bit") else states / 2)
+
+
+def is_pure(settings: OfflineHyperparameters) -> bool:
+    """Whether weights that are trained are kept in bfloat16 alone."""
+    return settings.llamafactory.get("pure_bf16") is True
+
+
+def _idle_parameters(shape: ModelShape, settings: OfflineHyperparameters) -> int:
+    """The weights of an output layer of its own under a reward model, whose loss they are no part
+    of: they get neither gradients nor optimizer states."""
+    if settings.stage is not Stage.RM or settings.training_type is not TrainingType.FULL:
+        return 0
+    return max(0, shape.embeddings - shape.vocabulary * shape.hidden)
 
 
 def trained_parameters(shape: ModelShape, settings: OfflineHyperparameters) -> int:

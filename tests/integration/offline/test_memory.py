@@ -1,7 +1,6 @@
 """The memory estimate against the measured peak of a small decoder on the CPU."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 from services.contracts.training.offline import SupervisedHyperparameters
 from services.models.capacity.shape import model_shape
-from services.models.capacity.training import activation_bytes, held_bytes, load_of
+from services.models.capacity.training import activation_bytes, held_bytes, in_float32, load_of
 from services.trainer.offline.library.sequence_forward import compute_sequences
 from tests.support.live_tensors import LiveTensors
 
@@ -93,10 +92,7 @@ def test_the_estimate_is_the_measured_peak_within_15_percent(settings: dict[str,
     assert shape is not None
     load = load_of(shape, asked, 1)
     if not arguments.get("pure_bf16"):
-        # On a CPU all is float32: no bfloat16 copy of what is trained, and frozen weights of 4.
-        load = replace(
-            load, trained_bytes=load.trained_bytes - 2, frozen_bytes=4.0, compute_bytes=4.0
-        )
+        load = in_float32(load)  # as a CPU computes
 
     estimated = held_bytes(load) + activation_bytes(shape, load)
 
