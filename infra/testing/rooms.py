@@ -20,7 +20,7 @@ class Lines(NamedTuple):
 
 
 def rooms(report: Mapping[str, Any]) -> dict[str, Lines]:
-    """The lines of every folder of services and temper, and of the files beside these."""
+    """The lines of each folder of services and temper that has any, and of files beside them."""
     found: dict[str, Lines] = defaultdict(lambda: Lines(0, 0))
     for file, content in report["files"].items():
         top, *folders = PurePosixPath(file).parent.parts
@@ -29,7 +29,7 @@ def rooms(report: Mapping[str, Any]) -> dict[str, Lines]:
         found[room] = Lines(
             counted.all + summary["num_statements"], counted.run + summary["covered_lines"]
         )
-    return dict(sorted(found.items()))
+    return {room: lines for room, lines in sorted(found.items()) if lines.all}
 
 
 def table(found: Mapping[str, Lines]) -> Iterator[str]:
@@ -40,8 +40,7 @@ def table(found: Mapping[str, Lines]) -> Iterator[str]:
     width = max(map(len, (*found, "all")))
     yield f"{'room':<{width}}  lines  executed"
     for room, lines in {**found, "all": total}.items():
-        share = lines.run / lines.all if lines.all else 1.0
-        yield f"{room:<{width}} {lines.all:>6,} {share:>8.1%}"
+        yield f"{room:<{width}} {lines.all:>6,} {lines.run / lines.all:>8.1%}"
 
 
 def main() -> None:
