@@ -1,0 +1,109 @@
+"""Learner and engine agree on every bit, or the training ends."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from services.inference.exact import kernels
+from services.trainer.rl.batch import TrainingBatch, TrainingSequence
+from services.trainer.rl.learner.exactness import NotOnPolicy
+from services.trainer.rl.learner.learner import Learner
+from services.trainer.rl.learner.parallel import ProcessGroup
+from services.trainer.rl.learner.protocol import Probe, Update
+from tests.support.training.learning import drawn_batch, learner_spec
+
+PLACES = (0, 3, 31, 127, 128, 140)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 31, 33])
+def test_a_rows_product_does_not_depend_on_the_others(rows: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    states, weight, bias = (
+        torch.randn(shape, generator=generator) for shape in ((97, 80), (48, 80), (48,))
+    )
+    whole = kernels.linear(states, weight, bias)
+
+    some = kernels.linear(states[:rows], weight, bias)
+
+    assert torch.equal(some, whole[:rows])
+    torch.testing.assert_close(whole, states @ weight.T + bias)
+
+
+def test_a_decoded_token_attends_as_in_its_whole_sequence() -> None:
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 141, 32, generator=generator) for heads in (4, 2, 2))
+    whole = kernels.attention(query, key, value, torch.tensor([141]), 0.2)
+
+    ends = torch.tensor(PLACES) + 1
+    queries = query[0].transpose(0, 1)[list(PLACES), :, None]
+    decoded = kernels.attention(queries, _cut(key, ends), _cut(value, ends), ends, 0.2)
+
+    assert torch.equal(decoded[:, :, 0], whole[0].transpose(0, 1)[list(PLACES)])
+    plain = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, scale=0.2, enable_gqa=True
+    )
+    torch.testing.assert_close(whole, plain)
+
+
+def _cut(states: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """A copy of ``states`` for each of ``ends``, 0 from there on."""
+    inside = torch.arange(states.shape[2]) < ends[:, None]
+    return states.expand(len(ends), -1, -1, -1).where(inside[:, None, :, None], 0.0)
+
+
+@pytest.fixture
+def learner(base: Path, tmp_path: Path) -> Learner:
+    spec = learner_spec(base, "reinforcement", tmp_path, exact_on_policy=True)
+    return Learner(spec, ProcessGroup(spec.settings.optimizer))
+
+
+def sampled(learner: Learner, batch: TrainingBatch, wrong: float = 0.0) -> TrainingBatch:
+    """A batch as an engine would have sampled it that computes as the learner; ``wrong`` is added
+    to the log-probability of the last token."""
+    found = learner.answer(Probe(token_ids=[s.token_ids.tolist() for s in batch.sequences]))
+    sequences = []
+    for sequence, own in zip(batch.sequences, found.log_probs, strict=True):
+        log_probs = np.asarray([0.0, *own], np.float32)
+        changes: dict[str, Any] = {
+            "sampler_log_probs": log_probs,
+            "policy_versions": np.where(sequence.mask, 0, -1).astype(np.int32),
+        }
+        sequences.append(TrainingSequence(**{**vars(sequence), **changes}))
+    last = sequences[-1]
+    place = int(np.flatnonzero(last.mask)[-1])
+    if wrong:
+        last.sampler_log_probs[place] = np.nextafter(last.sampler_log_probs[place], wrong)
+    return TrainingBatch(tuple(sequences))
+
+
+def learn(learner: Learner, batch: TrainingBatch, folder: Path) -> dict[str, float]:
+    batch.save(folder / "batch.npz")
+    return learner.answer(Update(step=0, batch=folder / "batch.npz")).metrics
+
+
+def test_tokens_of_one_arithmetic_are_trained_on(learner: Learner, tmp_path: Path) -> None:
+    metrics = learn(learner, sampled(learner, drawn_batch()), tmp_path)
+
+    assert metrics["sampler_difference_mean"] == 0.0
+    assert metrics["sampler_difference_p999"] == 0.0
+    assert metrics["grad_norm"] > 0.0
+
+
+def test_one_differing_bit_ends_the_training_before_the_step(
+    learner: Learner, tmp_path: Path
+) -> None:
+    batch = sampled(learner, drawn_batch(), wrong=-100.0)
+    before = [parameter.clone() for parameter in learner._plain.parameters()]
+    place = int(np.flatnonzero(batch.sequences[-1].mask)[-1])
+    token = int(batch.sequences[-1].token_ids[place])
+
+    with pytest.raises(NotOnPolicy, match=r"differ in 1 of") as failure:
+        learn(learner, batch, tmp_path)
+
+    last = len(batch.sequences) - 1
+    assert f"the first is token {token} at place {place} of sequence {last}" in str(failure.value)
+    after = list(learner._plain.parameters())
+    assert all(torch.equal(*each) for each in zip(before, after, strict=True))
