@@ -84,6 +84,20 @@ def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model
     assert replayed.metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
 
 
+def test_learner_and_engine_agree_on_every_bit(tmp_path: Path, model: Path) -> None:
+    settings = {**SETTINGS, "steps": 2, "max_staleness": 0, "exact_on_policy": True}
+    job = OnlineJob(
+        tmp_path / "job", model, "reinforcement", rewards=REWARDS, hyperparameters=settings
+    )
+
+    job.run()
+
+    for metrics in job.metrics():
+        assert metrics["sampler_difference_mean"] == metrics["sampler_difference_p999"] == 0.0
+        assert 0.0 < metrics["learner_idle_share"] < 1.0
+        assert 0.0 < metrics["engine_idle_share"] < 1.0
+
+
 @pytest.mark.long
 def test_training_waits_for_its_reward_and_learns_nothing_meanwhile(
     tmp_path: Path, model: Path
