@@ -8,7 +8,7 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
 import aiohttp
@@ -29,7 +29,6 @@ from services.rollouts.tools.configuration import OpenEnvConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
 from services.rollouts.tools.mcp_calls import McpError, check_listed, refused, tool_result, tools_in
 from services.rollouts.tools.openenv_wire import (
-    CAPACITY_REACHED,
     EnvironmentAnsweredError,
     EnvironmentSocket,
     connected,
@@ -38,6 +37,9 @@ from services.rollouts.tools.openenv_wire import (
     open_http,
 )
 
+UNREACHED_SECONDS = 60.0
+"""How long a rollout waits for a server that cannot be reached."""
+_UNREACHED = (InfrastructureCause.REFUSED, InfrastructureCause.RESET)
 _INFRASTRUCTURE = {
     "timeout": InfrastructureCause.TIMED_OUT,
     "transport_error": InfrastructureCause.SERVICE_ERROR,
@@ -99,30 +101,41 @@ class OpenEnvServer:
 
     @asynccontextmanager
     async def _begun(self, start: EpisodeStart, *, reset: bool) -> AsyncIterator["OpenEnvSession"]:
-        """A session as soon as the server has room for it."""
+        """A session as soon as the server has room for it; one that is to be reset may also wait
+        for a server that is started again."""
         waits = Retries(attempts=1, deadline_seconds=0.0, first_wait_seconds=0.25)
         clock = asyncio.get_running_loop().time
-        deadline = clock() + self._config.capacity_timeout
-        attempt = 0
-        while True:
-            async with connected(self._http, self._target, self._config.timeout) as socket:
-                session = OpenEnvSession(socket, self._target.url, self._config, self._action)
+        begun, attempt = clock(), 0
+        patience = dict.fromkeys(_UNREACHED, UNREACHED_SECONDS if reset else 0.0)
+        patience[InfrastructureCause.OVERLOADED] = self._config.capacity_timeout
+        async with AsyncExitStack() as stack:
+            while True:
                 try:
-                    if reset:
-                        await session.reset(start)
-                    else:
-                        await session.state()
-                except EnvironmentAnsweredError as error:
-                    if error.code != CAPACITY_REACHED:
-                        raise failed(error) from error
+                    session = await self._opened(stack, start if reset else None)
+                    break
+                except ToolError as fault:
+                    await stack.aclose()
                     attempt += 1
                     wait = waits.wait(attempt)
-                    if clock() + wait > deadline:
-                        raise failed(error) from error
-                else:
-                    yield session
-                    return
-            await asyncio.sleep(wait)
+                    longest = 0.0 if fault.cause is None else patience.get(fault.cause, 0.0)
+                    if clock() - begun + wait > longest:
+                        raise
+                await asyncio.sleep(wait)
+            yield session
+
+    async def _opened(self, stack: AsyncExitStack, start: EpisodeStart | None) -> "OpenEnvSession":
+        """A new session, reset for a rollout if there is one; raises `ToolError`."""
+        connection = connected(self._http, self._target, self._config.timeout)
+        socket = await stack.enter_async_context(connection)
+        session = OpenEnvSession(socket, self._target.url, self._config, self._action)
+        try:
+            if start is None:
+                await session.state()
+            else:
+                await session.reset(start)
+        except EnvironmentAnsweredError as error:
+            raise failed(error) from error
+        return session
 
 
 class OpenEnvSession:

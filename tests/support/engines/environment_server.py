@@ -33,6 +33,7 @@ class EnvironmentServer(ThreadedServer):
         self.opened = 0
         self.most = 0
         self.refused = 0
+        self.drops = 0  # connections that are still to be closed at their beginning
         self.resets: list[JsonObject] = []
         self.goodbyes = 0
         self.pongs = 0
@@ -46,6 +47,10 @@ class EnvironmentServer(ThreadedServer):
     async def _serve(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(autoping=False)
         await socket.prepare(request)
+        if self.drops:
+            self.drops -= 1
+            await socket.close()
+            return socket
         if self.sessions >= self.capacity:
             self.refused += 1
             await socket.send_json(_error("CAPACITY_REACHED", "no room"))

@@ -170,6 +170,19 @@ def test_a_server_that_stays_full_is_a_failure_of_the_infrastructure() -> None:
     assert one.infrastructure_failures == {"openenv": MAX_PLAYS}
 
 
+def test_a_rollout_waits_for_a_server_that_is_started_again() -> None:
+    async def work(tool: Tool) -> Trajectory:
+        async with open_toolbox([tool], OperatorEnvironment()) as toolbox:
+            await check_tools_respond([tool], toolbox)
+            server.drops = 2
+            return await playing(toolbox, "ok").play(question())
+
+    with EnvironmentServer() as server:
+        one = asyncio.run(work(environment(server)))
+
+    assert (one.finish_reason, one.plays, server.drops) == (FinishReason.ANSWERED, 1, 0)
+
+
 def test_our_own_limit_of_sessions_is_kept() -> None:
     with EnvironmentServer() as server:
         found = played(environment(server, num_workers=3), hermes("add", by=1), "ok", count=9)
