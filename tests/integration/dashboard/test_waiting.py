@@ -12,6 +12,11 @@ pytestmark = pytest.mark.drill
 
 HOLDER = {"id": "ftjob-9", "name": "sums", "kind": "fine_tuning", "eta_seconds": 312.0}
 NO_WORKER = "no training worker is running: temper up starts the workers"
+HALF = {
+    **{"bytes": 1 << 30, "total_bytes": 1 << 31},
+    **{"bytes_per_second": 10.0 * (1 << 20), "eta_seconds": 102.4},
+}
+SILENT = {"bytes_per_second": 0.0, "eta_seconds": None}
 WAITS: dict[str, tuple[dict[str, Any], str]] = {
     "worker": ({"queue_reason": NO_WORKER}, f"{NO_WORKER} (see workers)"),
     "slot": (
@@ -30,7 +35,15 @@ WAITS: dict[str, tuple[dict[str, Any], str]] = {
     "check": ({"status": "validating_files"}, "a worker checks its files first"),
     "engine": (
         {"status": "running", "phase": "loading_model"},
-        "its model is loaded: about a minute on a processor, longer where it must be downloaded",
+        "its model is loaded: about a minute on a processor, longer for a large one",
+    ),
+    "download": (
+        {"status": "running", "phase": "downloading_model", "download": HALF},
+        "1.0 GiB of 2.0 GiB, 10 MiB/s, 1m 42s left",
+    ),
+    "silent": (
+        {"status": "running", "phase": "downloading_model", "download": HALF | SILENT},
+        "1.0 GiB of 2.0 GiB, nothing comes at the moment",
     ),
     "paused": ({"status": "paused"}, "paused: resume it to go on from its last checkpoint"),
 }

@@ -3,6 +3,7 @@ right-to-left override, and replies of 5 MB."""
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -19,8 +20,10 @@ from services.core.db.tables import (
     FileRow,
     JobRow,
     ModelRow,
+    UsageRow,
     WorkerRow,
 )
+from services.core.web.auth import hash_key
 from services.jobs.events import append_event
 from services.jobs.job import NewJob
 from services.jobs.queues import CAMPAIGN
@@ -76,6 +79,7 @@ class Showcase:
         self.failed = self._fine_tune("failed", method=REINFORCEMENT, error=ERROR)
         self._samples(self.failed)
         self._alerts()
+        self._usage()
         self.running = self._fine_tune("running", phase=HOSTILE[-64:], step=3, total_steps=STEPS)
         self.queued = self._fine_tune("queued", queue_reason=HOSTILE)
         items = {"file": ("evals.jsonl", b'{"prompt": "1+1=", "gold": "2"}\n')}
@@ -128,6 +132,7 @@ class Showcase:
             "/ui/start/batch": "form details",
             "/ui/alerts?resolved=true": "td",
             "/ui/search?text=show": "td",
+            "/ui/usage": "td",
             "/ui/workers": "td",
             "/ui/nothing": "h1",
         }
@@ -233,6 +238,14 @@ class Showcase:
         with IndexedLog(self._gateway.home / "jobs" / job_id) as log:
             for prompt in range(40):
                 log.append(trajectory(prompt, reward=prompt / 40, reward_components={HOSTILE: 1.0}))
+
+    def _usage(self) -> None:
+        """What the key of the gateway's client used."""
+        key = self._gateway.http.headers["Authorization"].partition(" ")[2]
+        counts = {"requests": 2, "prompt_tokens": 30, "completion_tokens": 12}
+        today = datetime.now(UTC).date().isoformat()
+        with self._database.write() as session:
+            session.add(UsageRow(day=today, principal=hash_key(key), model=HOSTILE, **counts))
 
     def _alerts(self) -> None:
         """Alerts of a job and of the host, of which one is over."""

@@ -27,6 +27,7 @@ import { startView } from "./views/start.js";
 import { sweepView } from "./views/jobs/sweep.js";
 import { trajectoriesView } from "./views/jobs/trajectories.js";
 import { trajectoryView } from "./views/jobs/trajectory.js";
+import { usageView } from "./views/usage.js";
 import { workersView } from "./views/workers.js";
 
 const VIEWS = [
@@ -53,6 +54,7 @@ const VIEWS = [
   [/^\/ui\/start\/(fine-tune|evaluation|rollout|training|batch)$/, startView],
   [/^\/ui\/alerts$/, alertsView],
   [/^\/ui\/search$/, searchView],
+  [/^\/ui\/usage$/, usageView],
   [/^\/ui\/workers$/, workersView],
 ];
 

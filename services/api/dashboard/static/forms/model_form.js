@@ -3,11 +3,15 @@
 import { request } from "../core/api.js";
 import { field, h, table } from "../core/dom.js";
 import { bytes } from "../core/format.js";
+import { followDownload } from "../job/download.js";
+
+const KIND_NAMES = { full: "whole model", adapter: "adapter", gguf: "GGUF file: convert it once it is added" };
 
 /** The form; `done` is called with the model that was registered. */
 export function modelForm(signal, done) {
   const problem = h("p", { class: "error", role: "alert" });
   const folders = h("div");
+  const progress = h("div");
   const hub = h("input", { type: "text", placeholder: "owner/name", autocomplete: "off", spellcheck: "false", required: true, maxlength: "200" });
   const base = h("input", { type: "text", list: "known-models", autocomplete: "off", spellcheck: "false" });
 
@@ -30,7 +34,7 @@ export function modelForm(signal, done) {
     const columns = {
       Folder: (one) => h("bdi", {}, one.id),
       Size: (one) => bytes(one.bytes),
-      "What it is": (one) => (one.problem ? h("span", { class: "long error" }, one.problem) : one.kind === "adapter" ? "adapter" : "whole model"),
+      "What it is": (one) => (one.problem ? h("span", { class: "long error" }, one.problem) : KIND_NAMES[one.kind]),
       Add: (one) => actionOf(one),
     };
     folders.replaceChildren(
@@ -45,14 +49,23 @@ export function modelForm(signal, done) {
     return h("button", { type: "button", "aria-label": `Add ${one.id}`, onclick: () => addFolder(one) }, "Add");
   }
 
-  const addHub = (event) => {
+  /** Register a repository, and download it at once, as far as a worker runs. */
+  async function addHub(event) {
     event.preventDefault();
-    register({ id: hub.value.trim(), hub_id: hub.value.trim() });
-  };
+    problem.textContent = "";
+    const name = hub.value.trim();
+    try {
+      const model = await request("/v1/models", { method: "POST", body: { id: name, hub_id: name }, signal });
+      const job = await request(`/v1/models/${encodeURIComponent(name)}/download`, { method: "POST", body: {}, signal });
+      followDownload(progress, job.id, signal, () => done(model));
+    } catch (error) {
+      if (!signal.aborted) problem.textContent = error.message;
+    }
+  }
   load().catch((error) => { if (!signal.aborted) problem.textContent = error.message; });
   return h("section", { "aria-label": "Add a model" }, h("h2", {}, "Add a model"), problem, folders,
-    h("form", { class: "row", onsubmit: addHub }, field("Model of a hub", hub), h("button", {}, "Add"),
-      h("span", { class: "quiet" }, "It is downloaded when a training or an engine first needs it; the page of that job says so, and the end of its log shows how far.")));
+    h("form", { class: "row", onsubmit: addHub }, field("Model of a hub", hub), h("button", {}, "Add and download"),
+      h("span", { class: "quiet" }, "To the cache of the worker's host; what is complete there is not downloaded again.")), progress);
 }
 
 /** The name of a model in a folder: its path, as far as names allow. */

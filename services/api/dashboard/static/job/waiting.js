@@ -21,8 +21,8 @@ const REMEDIES = [
 const PHASES = {
   starting: "its process starts",
   starting_engine: "its engine starts: about a minute on a processor, and longer for the first time",
-  loading_model: "its model is loaded: about a minute on a processor, longer where it must be downloaded",
-  downloading_model: "its model is downloaded from the hub: the end of its log shows how far",
+  loading_model: "its model is loaded: about a minute on a processor, longer for a large one",
+  downloading_model: "its model is downloaded from the hub",
   checking_model: "its model is checked",
   validating_files: "its files are checked",
 };

@@ -74,10 +74,16 @@ function summary(campaign, attempted) {
     "In progress": isFinal(campaign) ? null : links(campaign.id, attempted.filter(isInProgress)),
     "Accepted if": `${campaign.acceptance.by === "interval" ? "the 95% CI" : "the mean"} of the gain is above ${number(campaign.acceptance.above)}`,
     Seeds: campaign.seeds.most > 1 ? `${campaign.seeds.most} when the search part has fewer than ${number(campaign.seeds.below_items)} items` : null,
+    "LLM used": used(campaign.result),
     "Ended by": campaign.result?.ended_by.replaceAll("_", " "),
     "Best model": campaign.result && `${campaign.result.best_model} (loop ${campaign.result.best_loop})`,
     Error: campaign.error?.message,
   });
+}
+
+/** What the LLM of an ended campaign read and wrote, and cost. */
+function used(result) {
+  return result && [`${number(result.llm_tokens)} tokens`, result.cost === null ? null : `, cost ${number(result.cost)}`];
 }
 
 function isInProgress(loop) {

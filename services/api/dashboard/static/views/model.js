@@ -4,6 +4,7 @@ import { request, withQuery } from "../core/api.js";
 import { facts, h, sameBy, show, table } from "../core/dom.js";
 import { json, number, time } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
+import { followDownload } from "../job/download.js";
 import { evaluateForm } from "../job/next.js";
 import { mainNumber } from "../job/main_number.js";
 import { waiting } from "../job/waiting.js";
@@ -29,11 +30,12 @@ export async function modelView({ place, signal, query, go }) {
       Parent: parent && h("a", { href: withQuery("/ui/model", { id: parent }) }, h("bdi", {}, parent)),
       Added: time(model.created),
     }),
-    h("p", { class: "row" },
+    model.kind === "gguf" ? conversion(path, signal, go) : h("p", { class: "row" },
       h("a", { class: "button primary", href: withQuery("/ui/chat", { model: id, other: parent }) }, parent ? "Chat with it beside its parent" : "Chat"),
       h("a", { class: "button", href: withQuery("/ui/start/fine-tune", { model: id }) }, "Train it"),
       h("a", { class: "button", href: withQuery("/ui/start/evaluation", { model: id }) }, "Evaluate"),
       h("a", { class: "button", href: withQuery("/ui/lineage", { model: id }) }, "Lineage")),
+    ...(model.hub_id ? [hubSection(path, signal)] : []),
     ...(parent ? [evaluateForm(id, parent, signal, go)] : []),
     actions(path, id, signal, go),
     h("section", {}, h("h2", {}, "Evaluations and other jobs with this model"), jobs),
@@ -56,6 +58,27 @@ const CHECKPOINT_COLUMNS = {
   Saved: (one) => time(one.created_at),
   Chat: (one) => h("a", { href: withQuery("/ui/chat", { model: one.fine_tuned_model_checkpoint }), "aria-label": `chat with step ${one.step_number}` }, "chat"),
 };
+
+/** A GGUF file is neither trained nor served: a job makes a model of it. */
+function conversion(path, signal, go) {
+  const problem = h("span", { class: "error", role: "alert" });
+  const convert = async () => {
+    const job = await request(`${path}/merge`, { method: "POST", body: { suffix: "converted" }, signal }).catch((error) => { problem.textContent = error.message; });
+    if (job) go(`/ui/jobs/${job.id}`);
+  };
+  return h("p", { class: "row" }, h("button", { type: "button", class: "primary", onclick: convert }, "Convert it into a model"),
+    h("span", { class: "quiet" }, "that can be trained and served; the file stays."), problem);
+}
+
+/** The download of a hub model, with its bytes. */
+function hubSection(path, signal) {
+  const progress = h("div");
+  const download = async () => {
+    const job = await request(`${path}/download`, { method: "POST", body: {}, signal }).catch((error) => show(progress, h("p", { class: "error", role: "alert" }, error.message)));
+    if (job) followDownload(progress, job.id, signal, () => show(progress, h("p", {}, "It is on the worker's host.")));
+  };
+  return h("section", { "aria-label": "Download" }, h("button", { type: "button", onclick: download }, "Download it now"), progress);
+}
 
 /** Serving, exporting and deleting a model; each shows its result or its error. */
 function actions(path, id, signal, go) {

@@ -21,7 +21,7 @@ export async function modelsView({ place, signal, go }) {
     list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No models yet: add one below."));
   }, (error) => { problem.textContent = error.message; }, signal);
 
-  place.append(h("h1", {}, "Models"), problem, list, more,
+  place.append(h("h1", {}, "Models"), h("p", {}, h("a", { href: "/ui/usage" }, "Usage of served models")), problem, list, more,
     modelForm(signal, (model) => go(withQuery("/ui/model", { id: model.id }))),
     sameBy("/v1/models", "temper models list\ntemper models folders\ntemper models register NAME --folder FOLDER"));
   await load();

@@ -4,6 +4,7 @@ import { firstEvents, latestEvents, poll, request, withQuery } from "../../core/
 import { configurationSection } from "../../job/configuration.js";
 import { Charts } from "../../charts/curves.js";
 import { DeviceLanes, UTILIZATION } from "../../charts/device_lanes.js";
+import { downloadOf } from "../../job/download.js";
 import { excerpt, facts, followEnd, h, inline, sameBy, show, table } from "../../core/dom.js";
 import { duration, isFinal, json, number, time, took } from "../../core/format.js";
 import { Health } from "../../job/health.js";
@@ -200,6 +201,7 @@ function summary(job) {
     Status: liveStatus(job),
     Result: mainNumber(job),
     Progress: progress(job),
+    Download: downloadOf(job),
     Requested: requested(job),
     "Why it waits": waiting(job),
     Duration: duration(took(job)),

@@ -3,6 +3,7 @@
 import { latestOf, poll, request, withQuery } from "../../core/api.js";
 import { excerpt, field, h, inline, sameBy, select, setInvalid, show, table } from "../../core/dom.js";
 import { duration, shellQuoted, time, took, words } from "../../core/format.js";
+import { downloadOf } from "../../job/download.js";
 import { KINDS } from "../../kinds.js";
 import { firstSteps } from "../../job/first_steps.js";
 import { jobName } from "../../job/name.js";
@@ -81,7 +82,7 @@ const COLUMNS = {
   Job: jobName,
   Status: (job) => status(job),
   Result: mainNumber,
-  Progress: (job) => progress(job),
+  Progress: (job) => downloadOf(job) ?? progress(job),
   Reason: (job) => (job.error ? excerpt(job.error.message) : waiting(job) && h("span", { class: "long" }, waiting(job))),
   Kind: (job) => words(job.kind),
   Method: (job) => job.method && h("bdi", {}, words(job.method)),
