@@ -52,6 +52,10 @@ from services.api.models.routes import folders_router as model_folders
 from services.api.models.routes import router as models
 from services.api.notes.routes import router as notes
 from services.api.proxy import Upstream
+from services.api.responses.background import BackgroundRuns
+from services.api.responses.expiry import ResponseExpiry
+from services.api.responses.routes import PATH as RESPONSES_PATH
+from services.api.responses.routes import router as responses
 from services.api.rollouts.routes import router as rollouts
 from services.api.serving.forward import Inference
 from services.api.serving.locator import Locator
@@ -105,6 +109,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
                 await connections.enter_async_context(context.inference.usage)
                 await connections.enter_async_context(context.inference)
                 await connections.enter_async_context(context.rows)
+                await connections.enter_async_context(context.responses)
                 yield
         finally:
             await run_in_threadpool(context.dispatcher.stop)
@@ -128,14 +133,14 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
         larger_bodies={
             "/v1/files": settings.max_upload_bytes + FORM_BYTES,
             "/v1/uploads/*/parts": MAX_PART_BYTES + FORM_BYTES,
-            **dict.fromkeys((*PATHS, *MESSAGES_PATHS), MAX_BODY_BYTES),
+            **dict.fromkeys((*PATHS, *MESSAGES_PATHS, RESPONSES_PATH), MAX_BODY_BYTES),
             **_tool_body_limits(tools),
         },
     )
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
-    serving = (inference, messages, key_usage, model_deployments, servings)
+    serving = (inference, messages, responses, key_usage, model_deployments, servings)
     moved = (model_merges, merges, model_exports, exports, model_downloads, downloads)
     registered = (models, model_folders, *moved)
     training = (fine_tuning, forecasts, checks, permissions, graders)
@@ -176,12 +181,14 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         sweeps=(
             Retention(artifacts, settings.retention_days, settings.retention_jobs).apply,
             FileExpiry(artifacts).apply,
+            ResponseExpiry(settings.response_days, settings.response_bytes).apply,
             AlertWatch(settings.home, _alert_bounds(settings)).apply,
         ),
     )
     keys = settings.api_key_hashes
     locator = Locator(Servings(database, settings, dispatcher.nudge))
     sessions = BrowserSessions(settings.home, keys)
+    forward = Inference(locator, UsageLog(database), settings)
     return GatewayContext(
         settings=settings,
         database=database,
@@ -191,9 +198,10 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         tool_authenticator=Authenticator(keys, basic=True, session=sessions.principal),
         sessions=sessions,
         stream_slots=BoundedSemaphore(settings.max_event_streams),
-        inference=Inference(locator, UsageLog(database), settings),
+        inference=forward,
         rows=RowReader(),
         tokens=TokenCounter(settings.home),
+        responses=BackgroundRuns(database, forward, settings),
     )
 
 

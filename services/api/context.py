@@ -9,6 +9,7 @@ from fastapi import Depends, Header, Request
 from services.api.dashboard.sessions import BrowserSessions
 from services.api.dispatcher import Dispatcher
 from services.api.file_rows.reader import RowReader
+from services.api.responses.background import BackgroundRuns
 from services.api.serving.forward import Inference
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
@@ -32,6 +33,7 @@ class GatewayContext:
     inference: Inference
     rows: RowReader
     tokens: TokenCounter
+    responses: BackgroundRuns
 
 
 async def _context(request: Request) -> GatewayContext:

@@ -403,6 +403,17 @@ MESSAGE: dict[str, Example] = {
     },
 }
 
+RESPONSE: dict[str, Example] = {
+    "question": {
+        "summary": "A question",
+        "value": {"model": "my-model", "input": "What is 2 + 2?"},
+    },
+    "background": {
+        "summary": "An answer that is retrieved later",
+        "value": {"model": "my-model", "input": "Prove it.", "background": True},
+    },
+}
+
 COMPLETION: dict[str, Example] = {
     "text": {"summary": "A text", "value": {"model": "my-model", "prompt": "2 + 2 ="}},
 }

@@ -83,6 +83,32 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings, Choice
         ge=1,
         description="Prompt and completion tokens per minute of each key; then 429.",
     )
+    response_days: float = Field(
+        default=30.0, gt=0.0, description="Stored responses are deleted after this."
+    )
+    response_bytes: int = Field(
+        default=4 << 30,
+        ge=1 << 20,
+        description="Bytes of all stored responses; beyond them the oldest are deleted.",
+    )
+    response_seconds: float = Field(
+        default=3600.0,
+        gt=0.0,
+        description="Time limit of a response, its tools and the wait for its engine included.",
+    )
+    response_turns: int = Field(
+        default=64, ge=1, description="Turns of the model in a response that uses tools."
+    )
+    response_tokens: int = Field(
+        default=131_072,
+        ge=1,
+        description="Completion tokens after which a response begins no further turn.",
+    )
+    background_responses: int = Field(
+        default=64,
+        ge=1,
+        description="Background responses that a gateway plays at a time; others wait.",
+    )
     webhook_private_addresses: bool = Field(
         default=False,
         description="Whether webhooks may have loopback, private and link-local addresses.",

@@ -7,6 +7,7 @@ from typing import Any
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.datasets.record import shown
+from services.dialects.deltas import deltas_of
 from services.dialects.exchange import Dialect, Event, ModelAnswer, ModelRequest
 from services.dialects.fields import (
     arguments_object,
@@ -19,6 +20,7 @@ from services.dialects.fields import (
     text_field,
     wrong,
 )
+from services.dialects.responses_writer import ResponseWriter
 
 SAMPLING: dict[str, tuple[Any, ...]] = {
     "temperature": (1,),
@@ -46,7 +48,7 @@ def _read(body: JsonObject) -> ModelRequest:
     if isinstance(given, str):
         messages.append({"role": "user", "content": given})
     else:
-        messages += _turns(given)
+        messages += messages_of(given)
     if all(message["role"] == "system" for message in messages):
         raise InvalidRequest("must have at least one message", param="input")
     return ModelRequest(
@@ -58,8 +60,9 @@ def _read(body: JsonObject) -> ModelRequest:
     )
 
 
-def _turns(items: Any) -> Iterator[JsonObject]:
-    """Messages; the reasoning, text and calls of one turn of the model are one message."""
+def messages_of(items: Any) -> Iterator[JsonObject]:
+    """The messages of a list of items; raises InvalidRequest. The reasoning, text and calls of one
+    turn of the model are one message."""
     turn: JsonObject | None = None
     for place, item in objects(items, "input"):
         part = _part_of_turn(item, place)
@@ -123,85 +126,37 @@ def _tool(tool: JsonObject, place: str) -> JsonObject:
 
 
 def _body(answer: ModelAnswer) -> JsonObject:
-    is_cut = answer.finish_reason == "length"
-    return {
-        **_head(answer),
-        "status": "incomplete" if is_cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-        "output": list(_items(answer)),
-        "usage": {
-            "input_tokens": answer.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": answer.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": answer.prompt_tokens + answer.completion_tokens,
-        },
-    }
+    writer, _ = _written(answer)
+    return writer.body(*_end(answer))
 
 
 def _events(answer: ModelAnswer, _request: ModelRequest) -> Iterator[Event]:
-    for number, (name, data) in enumerate(_unnumbered(answer)):
-        yield name, {"type": name, "sequence_number": number, **data}
+    _, events = _written(answer)
+    yield from events
 
 
-def _unnumbered(answer: ModelAnswer) -> Iterator[tuple[str, JsonObject]]:
-    begun = {**_head(answer), "status": "in_progress", "output": []}
-    yield "response.created", {"response": begun}
-    yield "response.in_progress", {"response": begun}
-    for index, item in enumerate(_items(answer)):
-        place = {"item_id": item["id"], "output_index": index}
-        started = {**item, "status": "in_progress"}
-        match item["type"]:
-            case "message":
-                part = item["content"][0]
-                within = {**place, "content_index": 0}
-                yield (
-                    "response.output_item.added",
-                    {
-                        "output_index": index,
-                        "item": {**started, "content": []},
-                    },
-                )
-                yield "response.content_part.added", {**within, "part": {**part, "text": ""}}
-                yield (
-                    "response.output_text.delta",
-                    {**within, "delta": part["text"], "logprobs": []},
-                )
-                yield "response.output_text.done", {**within, "text": part["text"], "logprobs": []}
-                yield "response.content_part.done", {**within, "part": part}
-            case "function_call":
-                yield (
-                    "response.output_item.added",
-                    {
-                        "output_index": index,
-                        "item": {**started, "arguments": ""},
-                    },
-                )
-                arguments = item["arguments"]
-                yield "response.function_call_arguments.delta", {**place, "delta": arguments}
-                yield (
-                    "response.function_call_arguments.done",
-                    {
-                        **place,
-                        "name": item["name"],
-                        "arguments": arguments,
-                    },
-                )
-            case _:
-                yield "response.output_item.added", {"output_index": index, "item": started}
-        yield "response.output_item.done", {"output_index": index, "item": item}
-    whole = _body(answer)
-    yield f"response.{whole['status']}", {"response": whole}
+def _written(answer: ModelAnswer) -> tuple[ResponseWriter, list[Event]]:
+    writer = ResponseWriter(response_head(f"resp_{answer.id}", answer.model, answer.created))
+    events = list(writer.begin())
+    for delta in deltas_of(answer):
+        events += writer.feed(delta)
+    events += writer.end_turn()
+    status, error, reason = _end(answer)
+    return writer, [*events, *writer.end(status, error=error, reason=reason)]
 
 
-def _head(answer: ModelAnswer) -> JsonObject:
+def _end(answer: ModelAnswer) -> tuple[str, None, str | None]:
+    is_cut = answer.finish_reason == "length"
+    return ("incomplete", None, "max_output_tokens") if is_cut else ("completed", None, None)
+
+
+def response_head(identity: str, model: str, created: float) -> JsonObject:
+    """The fields of a response that do not change, as they are without any setting."""
     return {
-        "id": f"resp_{answer.id}",
+        "id": identity,
         "object": "response",
-        "created_at": answer.created,
-        "model": answer.model,
-        "error": None,
-        "incomplete_details": None,
+        "created_at": created,
+        "model": model,
         "instructions": None,
         "metadata": {},
         "parallel_tool_calls": True,
@@ -211,35 +166,6 @@ def _head(answer: ModelAnswer) -> JsonObject:
         "tool_choice": "auto",
         "tools": [],
     }
-
-
-def _items(answer: ModelAnswer) -> Iterator[JsonObject]:
-    if answer.reasoning is not None:
-        yield {
-            "id": f"rs_{answer.id}",
-            "type": "reasoning",
-            "summary": [],
-            "content": [{"type": "reasoning_text", "text": answer.reasoning}],
-            "status": "completed",
-        }
-    if answer.content or not answer.calls:
-        part = {"type": "output_text", "text": answer.content, "annotations": [], "logprobs": []}
-        yield {
-            "id": f"msg_{answer.id}",
-            "type": "message",
-            "role": "assistant",
-            "content": [part],
-            "status": "completed",
-        }
-    for number, call in enumerate(answer.calls):
-        yield {
-            "id": f"fc_{answer.id}_{number}",
-            "type": "function_call",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": call.arguments_json,
-            "status": "completed",
-        }
 
 
 RESPONSES = Dialect("/v1/responses", _read, _body, _events)

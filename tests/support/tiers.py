@@ -95,6 +95,7 @@ DRILLS = (
     "tests/integration/evaluation/test_evaluation_reuse.py",
     "tests/integration/evaluation/test_evaluation_with_tools.py",
     "tests/integration/jobs/test_full_disk_of_a_job.py",
+    "tests/integration/serving/test_response_kills.py",
     "tests/integration/stack/test_stack_retrieval.py",
     "tests/integration/stack/test_stack_sandbox.py",
     "tests/integration/jobs/test_validation_child.py",

@@ -378,3 +378,46 @@ class AlertRow(Base):
     resolved_at: Mapped[float | None]
 
     __table_args__ = (Index("alerts_by_job", "job_id"), Index("alerts_open", "resolved_at"))
+
+
+class ResponseRow(Base):
+    """A response of a model and the request for it. ``attempt`` grows with every run that takes it
+    and guards every later write; ``bytes`` is the size of all that is stored of it."""
+
+    __tablename__ = "responses"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    principal: Mapped[str] = mapped_column(String(64))
+    status: Mapped[str] = mapped_column(String(20))
+    background: Mapped[bool]
+    streamed: Mapped[bool]
+    previous_id: Mapped[str | None] = mapped_column(String(64))
+    request: Mapped[dict[str, Any]]
+    input: Mapped[list[Any]] = mapped_column(JSON)
+    output: Mapped[list[Any]] = mapped_column(JSON)
+    usage: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    incomplete: Mapped[str | None] = mapped_column(String(40))
+    attempt: Mapped[int] = mapped_column(default=0)
+    owner: Mapped[str | None] = mapped_column(String(200))
+    lease_expires_at: Mapped[float | None]
+    bytes: Mapped[int]
+    created_at: Mapped[float]
+    finished_at: Mapped[float | None]
+
+    __table_args__ = (
+        Index("responses_by_status", "status", "seq"),
+        Index("responses_by_age", "created_at"),
+    )
+
+
+class ResponseEventRow(Base):
+    """Consecutive events of a background response that is streamed, as lines of JSON."""
+
+    __tablename__ = "response_events"
+
+    response_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    first: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    last: Mapped[int]
+    lines: Mapped[str] = mapped_column(Text)

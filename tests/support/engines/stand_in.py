@@ -3,7 +3,8 @@
 With tools the first is called, until the last message is its result. ``wait`` streams a first word
 and then nothing until the client goes away; ``die`` drops the connection, ``half`` does so in the
 middle of the answer; ``abort`` is answered as by a vLLM that is told to end meanwhile; ``refuse``
-is answered as vLLM answers a request that is too long.
+is answered as vLLM answers a request that is too long; ``hold PATH`` is answered once there is a
+file at the path.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import base64
 import json
 import struct
 import threading
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +21,8 @@ KEY = "engine-key"
 
 
 class EngineStandIn:
-    """Serves on a free loopback port. ``bodies`` are the requests so far, ``adapters`` what is
+    """Serves on a free loopback port. ``always_calls``: tools are called whatever the last message
+    is. ``bodies`` are the requests so far, ``adapters`` what is
     loaded, ``hung_up`` is set once a client has gone away."""
 
     def __init__(self, model: str = "base") -> None:
@@ -28,6 +31,7 @@ class EngineStandIn:
         self.changes: list[str] = []
         self.keys: set[str | None] = set()
         self.hung_up = threading.Event()
+        self.always_calls = False
         self.url = ""
         self._model = model
         self._runner: web.AppRunner | None = None
@@ -68,8 +72,10 @@ class EngineStandIn:
         if prompt == "die":
             request.transport.abort()
             return web.Response()
+        if prompt.startswith("hold ") and not body.get("stream"):
+            await _exists(Path(prompt[5:]))
         if not body.get("stream"):
-            return web.json_response(_completion(body, prompt), dumps=_compact)
+            return web.json_response(_completion(body, prompt, self._calls(body)), dumps=_compact)
         return await self._stream(request, body, prompt)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
@@ -106,6 +112,8 @@ class EngineStandIn:
                 await asyncio.Event().wait()
             finally:
                 self.hung_up.set()
+        if prompt.startswith("hold "):
+            await _exists(Path(prompt[5:]))
         if prompt == "half":
             assert request.transport is not None
             await asyncio.sleep(0)
@@ -113,7 +121,7 @@ class EngineStandIn:
             return response
         reason = "abort" if prompt == "abort" else "stop"
         grown: dict[str, Any] = {"content": "two"}
-        if _calls(body):
+        if self._calls(body):
             reason = "tool_calls"
             grown = {"tool_calls": [{"index": 0, **_call_of(body)}]}
         last = _event(_chunk(body, grown, reason))
@@ -129,6 +137,10 @@ class EngineStandIn:
         await response.write_eof()
         return response
 
+    def _calls(self, body: dict[str, Any]) -> bool:
+        is_answered = body.get("messages", [{}])[-1].get("role") == "tool"
+        return bool(body.get("tools")) and (self.always_calls or not is_answered)
+
     async def _load(self, request: web.Request) -> web.Response:
         name = (await request.json())["lora_name"]
         self.adapters.append(name)
@@ -142,10 +154,10 @@ class EngineStandIn:
         return web.Response(text="unloaded")
 
 
-def _completion(body: dict[str, Any], prompt: str) -> dict[str, Any]:
+def _completion(body: dict[str, Any], prompt: str, calls: bool) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": f"echo: {prompt}"}
     reason = "abort" if prompt == "abort" else "stop"
-    if _calls(body):
+    if calls:
         message |= {"content": None, "tool_calls": [_call_of(body)]}
         reason = "tool_calls"
     return {
@@ -166,6 +178,11 @@ def _completion(body: dict[str, Any], prompt: str) -> dict[str, Any]:
     }
 
 
+async def _exists(path: Path) -> None:
+    while not path.exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+        await asyncio.sleep(0.05)
+
+
 def _vector(body: dict[str, Any], text: str) -> list[float] | str:
     """A vector that tells the length of the text, in the encoding that is asked for."""
     vector = [float(len(text)), 0.5]
@@ -174,15 +191,10 @@ def _vector(body: dict[str, Any], text: str) -> list[float] | str:
     return base64.b64encode(struct.pack("<2f", *vector)).decode()
 
 
-def _calls(body: dict[str, Any]) -> bool:
-    """Whether the answer calls a tool: with tools, until there is a result."""
-    is_answered = body.get("messages", [{}])[-1].get("role") == "tool"
-    return bool(body.get("tools")) and not is_answered
-
-
 def _call_of(body: dict[str, Any]) -> dict[str, Any]:
-    """A call of the first tool; a prompt in the form of a JSON object is its arguments."""
-    prompt = str(body["messages"][-1]["content"])
+    """A call of the first tool; a question in the form of a JSON object is its arguments."""
+    asked = [each["content"] for each in body["messages"] if each["role"] == "user"]
+    prompt = str(asked[-1]) if asked else ""
     arguments = prompt if prompt.startswith("{") else "{}"
     function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
     return {"id": f"call-{len(body['messages'])}", "type": "function", "function": function}

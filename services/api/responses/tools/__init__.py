@@ -1,0 +1,1 @@
+"""The tools that the gateway runs for a response."""

@@ -1,0 +1,163 @@
+"""Tools of MCP servers that the operator allows."""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from pydantic import ValidationError
+
+from services.api.responses.tools.base import (
+    LONGEST_OUTPUT,
+    Opened,
+    Reply,
+    Shown,
+    arguments_of,
+    refuse,
+)
+from services.contracts.base import JsonObject
+from services.contracts.errors import BadGateway, InvalidRequest, PermissionDenied
+from services.contracts.origins import origin_of
+from services.core.operator_environment import OperatorEnvironment
+from services.dialects.fields import function_tool, text_field, wrong
+from services.dialects.responses_writer import ServerCall, Unnumbered
+from services.inference.clients.retries import ServiceFailed
+from services.rollouts.tools.base import ToolError
+from services.rollouts.tools.configuration import McpConfig
+from services.rollouts.tools.endpoints import plain_endpoint
+from services.rollouts.tools.mcp import McpError, McpServer, McpTool
+
+MAX_TOOLS = 256
+"""Tools of one server."""
+
+_REFUSED = {
+    "connector_id": "only servers with a URL are called",
+    "authorization": "the operator sets the key of a server (TEMPER_ENDPOINT_KEYS)",
+    "headers": "the operator sets the key of a server (TEMPER_ENDPOINT_KEYS)",
+}
+
+
+class McpSource:
+    """An MCP server over streamable HTTP; each run of a response has a session of its own."""
+
+    names: Sequence[str] = ()
+
+    def __init__(
+        self, tool: JsonObject, place: str, allowed: Sequence[str], operator: OperatorEnvironment
+    ) -> None:
+        refuse(tool, place, _REFUSED)
+        if tool.get("require_approval") != "never":
+            message = "must be never: the server's tools are run without asking"
+            raise InvalidRequest(message, param=f"{place}.require_approval")
+        self.label = text_field(tool, "server_label", place)
+        url = text_field(tool, "server_url", place)
+        try:
+            self._config = McpConfig.model_validate({"url": url, "timeout": 60})
+        except ValidationError:
+            raise InvalidRequest("is not a URL", param=f"{place}.server_url") from None
+        origin = origin_of(self._config.url)
+        if origin not in allowed:
+            message = f"{origin} is not among the operator's TEMPER_ALLOWED_ENDPOINTS"
+            raise PermissionDenied(message, param=f"{place}.server_url")
+        self._allowed = _allowed_tools(tool.get("allowed_tools"), f"{place}.allowed_tools")
+        self._endpoint = plain_endpoint(self._config.url, operator)
+
+    async def open(self, stack: AsyncExitStack) -> Opened:
+        """Begin a session and ask for the tools; raises `BadGateway`."""
+        server = await stack.enter_async_context(McpServer(self._endpoint, self._config))
+        try:
+            listed = await _listed(server)
+        except (ServiceFailed, McpError) as error:
+            message = f"the MCP server {self.label!r} does not list its tools: {error}"
+            raise BadGateway(message, code="mcp_list_tools_failed") from error
+        kept = [each for each in listed if self._allowed is None or each["name"] in self._allowed]
+        item = {
+            "id": f"mcpl_{secrets.token_hex(12)}",
+            "type": "mcp_list_tools",
+            "server_label": self.label,
+            "tools": kept,
+            "error": None,
+        }
+        return Opened([_McpFunction(self.label, server, each) for each in kept], [item])
+
+
+class _McpFunction:
+    """One tool of a server."""
+
+    def __init__(self, label: str, server: McpServer, described: JsonObject) -> None:
+        name = described["name"]
+        self.schema = function_tool(name, described["description"], described["input_schema"])
+        self._label = label
+        self._tool = McpTool(server, name, idempotent=False)
+
+    def begun(self, identity: str, call: ServerCall) -> Shown:
+        """See `Tool`."""
+        arguments = call.arguments or "{}"
+        events: tuple[Unnumbered, ...] = (
+            ("response.mcp_call.in_progress", {}),
+            ("response.mcp_call_arguments.delta", {"delta": arguments}),
+            ("response.mcp_call_arguments.done", {"arguments": arguments}),
+        )
+        return Shown({**self._item(identity, call), "status": "in_progress"}, events)
+
+    async def run(self, identity: str, call: ServerCall) -> Reply:
+        """See `Tool`."""
+        item, arguments = self._item(identity, call), arguments_of(call)
+        if arguments is None:
+            return _failed(item, "Error: the arguments are not a JSON object.")
+        try:
+            result = await self._tool.run(arguments)
+        except ToolError as error:
+            return _failed(item, error.text)
+        text = result.text[:LONGEST_OUTPUT]
+        shown = {**item, "output": text, "status": "completed"}
+        return Reply(text, Shown(shown, (("response.mcp_call.completed", {}),)))
+
+    def _item(self, identity: str, call: ServerCall) -> JsonObject:
+        return {
+            "id": f"mcp_{identity}",
+            "type": "mcp_call",
+            "server_label": self._label,
+            "name": call.name,
+            "arguments": call.arguments or "{}",
+            "output": None,
+            "error": None,
+            "approval_request_id": None,
+        }
+
+
+def _failed(item: JsonObject, text: str) -> Reply:
+    content = [{"type": "text", "text": text}]
+    error = {"type": "mcp_tool_execution_error", "content": content}
+    shown = {**item, "error": error, "status": "failed"}
+    return Reply(text, Shown(shown, (("response.mcp_call.failed", {}),)))
+
+
+def _allowed_tools(given: Any, place: str) -> frozenset[str] | None:
+    names = given.get("tool_names") if isinstance(given, dict) else given
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise wrong(place, given, "a list of names")
+    return frozenset(names)
+
+
+async def _listed(server: McpServer) -> list[JsonObject]:
+    found: list[JsonObject] = []
+    cursor: Any = None
+    while len(found) < MAX_TOOLS:
+        page, _ = await server.ask("tools/list", {"cursor": cursor} if cursor else {})
+        found += [
+            {
+                "name": tool["name"],
+                "description": tool.get("description"),
+                "input_schema": tool.get("inputSchema") or {"type": "object", "properties": {}},
+                "annotations": tool.get("annotations"),
+            }
+            for tool in page.get("tools") or ()
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str)
+        ]
+        cursor = page.get("nextCursor")
+        if not cursor:
+            break
+    return found[:MAX_TOOLS]
