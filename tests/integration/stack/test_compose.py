@@ -277,12 +277,14 @@ def test_only_gpu_workers_request_gpus(services: Services, variant: str) -> None
 
 @pytest.mark.parametrize("limit", [("MEMORY", "mem_limit", "5368709120"), ("CPUS", "cpus", 1.5)])
 def test_every_container_can_have_limits(
-    command: list[str], variant: str, services: Services, limit: tuple[str, str, object]
+    command: list[str], variant: str, limit: tuple[str, str, object]
 ) -> None:
     name, field, wanted = limit
     given = {"MEMORY": "5g", "CPUS": "1.5"}[name]
+    both = ("--format", "json")
+    services = json.loads(_config(command, variant, *both, profile="cli"))["services"]
     variables = {f"{service.upper()}_{name}": given for service in services}
-    text = _config(command, variant, "--format", "json", variables=variables)
+    text = _config(command, variant, *both, profile="cli", variables=variables)
     limited = json.loads(text)["services"]
     assert {each: service[field] for each, service in limited.items()} == dict.fromkeys(
         services, wanted
