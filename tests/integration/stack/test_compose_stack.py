@@ -7,6 +7,7 @@ and evaluator are stand-ins, everything else is real.
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -29,6 +30,12 @@ COMMAND_SECONDS = 600.0
 MARK = "tested: "
 RECOVERY_SECONDS = 300.0
 """Above the lease of a killed worker, on a busy machine."""
+ASK = (
+    "import os, urllib.request as web; "
+    "key = {'Authorization': 'Bearer ' + os.environ['NAME']}; "
+    "web.urlopen(web.Request('http://api:8080/v1/models', headers=key), timeout=60)"
+)
+"""A worker asks the gateway with the key in a variable."""
 
 
 @dataclass
@@ -120,6 +127,7 @@ def test_the_first_hour_and_a_year_of_operations(operator: Operator) -> None:
     use(operator, tuned)
     assert operator.job(job)["status"] == "unknown"  # it began after the backup
     assert operator.blocks == {}  # every command of the page was run
+    ask_for_keys(operator)
 
 
 def first_job(operator: Operator) -> str:
@@ -176,8 +184,7 @@ def begin_endless_job(operator: Operator) -> str:
     example = (operator.engine.project / "examples" / "fine_tune.yaml").read_text()
     endless = operator.engine.project / "examples" / "endless.yaml"
     endless.write_text(example.replace("suffix: addition", "suffix: forever"))
-    said = operator.run("docker compose run --rm -T cli submit examples/endless.yaml --json")
-    job = str(json.loads(said[said.index("{") : said.rindex("}") + 1])["id"])
+    job = str(printed(operator, "submit examples/endless.yaml --json")["id"])
     wait_for_step(operator, job)
     return job
 
@@ -190,6 +197,30 @@ def wait_for_step(operator: Operator, job: str) -> None:
 
 def step(operator: Operator, job: str) -> int:
     return int((operator.job(job).get("progress") or {}).get("step") or 0)
+
+
+def printed(operator: Operator, command: str) -> dict[str, Any]:
+    """What the command line prints as JSON, between what Docker Compose says."""
+    said = operator.run(f"docker compose run --rm -T cli {command}")
+    found: dict[str, Any] = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    return found
+
+
+def ask_for_keys(operator: Operator) -> None:
+    """Set what the page's table names: only those with a key are served, workers among them."""
+    mine, theirs = (printed(operator, "keys new --json") for _ in range(2))
+    operator.set("TEMPER_ALLOW_KEYLESS", "false")
+    operator.set("TEMPER_API_KEY_HASHES", f"{mine['sha256']},{theirs['sha256']}")
+    operator.set("TEMPER_API_KEY", mine["key"])
+    operator.set("TEMPER_SANDBOX_API_KEY", theirs["key"])
+    operator.set("TEMPER_GATEWAY_API_KEY", theirs["key"])
+    operator.run("docker compose up --wait")
+
+    assert httpx.get(f"{operator.url}/v1/models", timeout=60).status_code == 401
+    operator.run("docker compose run --rm -T cli ps")
+    for service, name in (("trainer", "SANDBOX"), ("campaigns", "GATEWAY")):
+        asked = shlex.quote(ASK.replace("NAME", f"TEMPER_{name}_API_KEY"))
+        operator.run(f"docker compose exec -T {service} python -c {asked}")
 
 
 def workers(operator: Operator, queue: str) -> list[dict[str, Any]]:
