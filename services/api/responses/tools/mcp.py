@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import AnyHttpUrl, TypeAdapter, ValidationError
 
 from services.api.responses.tools.base import (
     LONGEST_OUTPUT,
@@ -21,15 +21,16 @@ from services.contracts.origins import origin_of
 from services.core.operator_environment import OperatorEnvironment
 from services.dialects.fields import function_tool, text_field, wrong
 from services.dialects.responses_writer import ServerCall, Unnumbered
-from services.inference.clients.retries import ServiceFailed
 from services.rollouts.tools.base import ToolError
 from services.rollouts.tools.configuration import McpConfig
 from services.rollouts.tools.endpoints import plain_endpoint
-from services.rollouts.tools.mcp import McpError, McpServer, McpTool
+from services.rollouts.tools.mcp import McpServer
+from services.rollouts.tools.mcp_calls import McpTool
 
 MAX_TOOLS = 256
 """Tools of one server."""
 
+_URL = TypeAdapter(AnyHttpUrl)
 _REFUSED = {
     "connector_id": "only servers with a URL are called",
     "authorization": "the operator sets the key of a server (TEMPER_ENDPOINT_KEYS)",
@@ -52,23 +53,24 @@ class McpSource:
         self.label = text_field(tool, "server_label", place)
         url = text_field(tool, "server_url", place)
         try:
-            self._config = McpConfig.model_validate({"url": url, "timeout": 60})
+            address = _URL.validate_python(url)
         except ValidationError:
             raise InvalidRequest("is not a URL", param=f"{place}.server_url") from None
-        origin = origin_of(self._config.url)
+        self._config = McpConfig(url=address, timeout=60)
+        origin = origin_of(address)
         if origin not in allowed:
             message = f"{origin} is not among the operator's TEMPER_ALLOWED_ENDPOINTS"
             raise PermissionDenied(message, param=f"{place}.server_url")
         self._allowed = _allowed_tools(tool.get("allowed_tools"), f"{place}.allowed_tools")
-        self._endpoint = plain_endpoint(self._config.url, operator)
+        self._endpoint = plain_endpoint(address, operator)
 
     async def open(self, stack: AsyncExitStack) -> Opened:
         """Begin a session and ask for the tools; raises `BadGateway`."""
         server = await stack.enter_async_context(McpServer(self._endpoint, self._config))
         try:
             listed = await _listed(server)
-        except (ServiceFailed, McpError) as error:
-            message = f"the MCP server {self.label!r} does not list its tools: {error}"
+        except ToolError as error:
+            message = f"the MCP server {self.label!r} does not list its tools: {error.error}"
             raise BadGateway(message, code="mcp_list_tools_failed") from error
         kept = [each for each in listed if self._allowed is None or each["name"] in self._allowed]
         item = {
@@ -143,21 +145,13 @@ def _allowed_tools(given: Any, place: str) -> frozenset[str] | None:
 
 
 async def _listed(server: McpServer) -> list[JsonObject]:
-    found: list[JsonObject] = []
-    cursor: Any = None
-    while len(found) < MAX_TOOLS:
-        page, _ = await server.ask("tools/list", {"cursor": cursor} if cursor else {})
-        found += [
-            {
-                "name": tool["name"],
-                "description": tool.get("description"),
-                "input_schema": tool.get("inputSchema") or {"type": "object", "properties": {}},
-                "annotations": tool.get("annotations"),
-            }
-            for tool in page.get("tools") or ()
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str)
-        ]
-        cursor = page.get("nextCursor")
-        if not cursor:
-            break
-    return found[:MAX_TOOLS]
+    """The first tools of a server; raises `ToolError`."""
+    return [
+        {
+            "name": tool["name"],
+            "description": tool.get("description"),
+            "input_schema": tool.get("inputSchema") or {"type": "object", "properties": {}},
+            "annotations": tool.get("annotations"),
+        }
+        for tool in (await server.listed())[:MAX_TOOLS]
+    ]
