@@ -282,6 +282,7 @@ def test_an_evaluation_with_tools_shows_them(
             {"tools": [SANDBOX], "sampling": {"presence_penalty": 1.0}},
             "sampling.presence_penalty",
         ),
+        ({"tools": [SANDBOX], "grader": {"type": "environment"}}, "grader"),
         ({"tools": [SANDBOX], "model": "base"}, "model"),  # it has no chat template
     ],
 )

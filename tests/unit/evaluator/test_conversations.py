@@ -12,7 +12,8 @@ import pytest
 from services.contracts.errors import JobFailed
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import NumericGrader
-from services.contracts.rollouts.multi_turn import MultiTurn
+from services.contracts.rewards.rewards import EnvironmentReward, StepRewards
+from services.contracts.rollouts.multi_turn import MultiTurn, Tool
 from services.contracts.rollouts.trajectories import FinishReason
 from services.contracts.sampling import Sampling
 from services.core.operator_environment import OperatorEnvironment
@@ -28,8 +29,11 @@ from services.evaluator.serving import RemoteEndpoint
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.models.tokens import TokenModel
-from services.rollouts.tools.health import ToolMonitor
+from services.rollouts.tools import open_toolbox
+from services.rollouts.tools.health import ToolMonitor, check_tools_respond
+from tests.support.engines.environment_server import EnvironmentServer
 from tests.support.rollouts import (
+    END_TEXT,
     CharacterChat,
     FunctionToolbox,
     ScriptedEngine,
@@ -128,6 +132,47 @@ def test_a_row_has_the_final_answer_and_leads_to_its_conversation(tmp_path: Path
     kept = {each.id: each for each in read_indexed(tmp_path)}[row.tools.trajectory]
     assert kept.turns[0].calls[0].shown == "3"
     assert kept.sampled_tokens == row.completion_tokens
+
+
+def test_an_environment_grades_by_the_rewards_of_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "None.jsonl"
+    rows_of_file = [{"prompt": f"start at {start}", "start": start} for start in (0, 8)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows_of_file))
+    benchmark = BenchmarkSpec(
+        name=None,
+        samples=path,
+        grader=EnvironmentReward(steps=StepRewards.LAST),
+        sampling=Sampling(max_tokens=1000),
+        pass_threshold=5.0,
+    )
+    endpoint = RemoteEndpoint.model_validate({"base_url": "http://127.0.0.1:9", "model": "player"})
+    spec = EvaluationSpec(model=endpoint, benchmarks=[benchmark], max_concurrency=1)
+    multi_turn = MultiTurn(multi_turn_enable=True)
+    said = hermes("add", by=3), hermes("add", by=4), "done"
+    engine = ScriptedEngine(lambda text: said[text.count("assistant:") - 1] + END_TEXT)
+    reporter = Reporter(tmp_path)
+
+    def sampled_by(benchmark: BenchmarkSpec) -> TokenModel:
+        sampling = rollout_sampling(benchmark.sampling)
+        return TokenModel(engine, CharacterChat(), multi_turn, sampling)
+
+    @asynccontextmanager
+    async def opened(tool: Tool) -> AsyncIterator[Agent]:
+        async with open_toolbox([tool], OperatorEnvironment()) as toolbox:
+            await check_tools_respond([tool], toolbox)
+            with IndexedLog(tmp_path) as log:
+                store = ConversationStore(log, tmp_path, ToolMonitor(reporter))
+                yield Agent(OpenModel(sampled_by, never), toolbox, multi_turn, store)
+
+    with EnvironmentServer() as server:
+        config = {"url": server.origin, "reset_fields": ["start"]}
+        agent = opened(Tool(class_name="openenv", config=config))
+        asyncio.run(evaluation(spec, tmp_path, agent, OperatorEnvironment(), reporter))
+
+    ended, won = rows(tmp_path)[0], rows(tmp_path)[1]
+    assert [each["start"] for each in server.resets] == [0, 8]
+    assert (ended.score, ended.correct, ended.finish_reason) == (4.0, False, "answered")
+    assert (won.score, won.finish_reason) == (3.0, "environment_done")
 
 
 def test_use_of_tools_is_summed_up(tmp_path: Path) -> None:

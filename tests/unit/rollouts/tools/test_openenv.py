@@ -135,6 +135,16 @@ def test_a_broken_environment_is_played_again_and_left_out(name: str, cause: Cau
     assert one.reward is None
 
 
+def test_a_session_ends_with_its_time() -> None:
+    with EnvironmentServer() as server:
+        (one,) = played(environment(server, session_timeout=0.3), hermes("hang"))
+        wait_for(lambda: server.sessions == 0, "the end of all sessions")
+
+    assert one.left_out is not None
+    assert one.left_out.cause is Cause.TIMED_OUT
+    assert "the session was open for 0.3 s" in one.left_out.message
+
+
 def test_a_refused_call_is_the_models_to_read() -> None:
     with EnvironmentServer() as server:
         (one,) = played(environment(server), hermes("refuse"), "ok")
