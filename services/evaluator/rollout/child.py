@@ -39,7 +39,7 @@ from services.rollouts.open_rollouts import RolloutSettings, open_rollouts
 from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
-from services.rollouts.tools.health import ToolMonitor, check_tools_respond
+from services.rollouts.tools.health import ToolMonitor, check_tools_respond, check_tools_shown
 
 PARQUET = "trajectories.parquet"
 INLINE = "prompts"
@@ -102,6 +102,7 @@ async def _play_missing(
         toolbox = await stack.enter_async_context(open_toolbox(spec.tools, environment))
         with Outages(job_dir).preflight() as is_repeated:
             await check_tools_respond(spec.tools, toolbox)
+            check_tools_shown(toolbox, chat, reporter)
             if is_repeated:
                 await check_rewards_respond(spec.rewards, environment)
         scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))

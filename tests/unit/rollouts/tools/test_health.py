@@ -1,10 +1,12 @@
 """Tools that fail are found before the first prompt and reported during the job."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import (
@@ -17,7 +19,13 @@ from services.contracts.rollouts.trajectories import (
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import REPORTS, Reporter
 from services.rollouts.tools import Toolbox
-from services.rollouts.tools.health import FAILURES_TO_WARN, ToolMonitor, check_tools_respond
+from services.rollouts.tools.health import (
+    FAILURES_TO_WARN,
+    ToolMonitor,
+    check_tools_respond,
+    check_tools_shown,
+)
+from tests.support.rollouts import CharacterChat
 from tests.unit.inference.scripted_server import ScriptedServer, answer
 from tests.unit.rollouts.tools.toolboxes import function, with_tools
 
@@ -48,6 +56,24 @@ def warnings(folder: Path) -> list[str]:
     path = folder / REPORTS
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line)["message"] for line in lines]
+
+
+def test_tools_that_the_template_leaves_out_are_named(tmp_path: Path) -> None:
+    class ForgetfulChat(CharacterChat):
+        def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
+            return super().prompt(messages, tools[:1])
+
+    async def check(toolbox: Toolbox) -> None:
+        check_tools_shown(toolbox, CharacterChat(), Reporter(tmp_path))
+        assert warnings(tmp_path) == []
+        check_tools_shown(toolbox, ForgetfulChat(), Reporter(tmp_path))
+
+    config = {"url": "http://127.0.0.1:9"}
+    schemas = [function("shown"), function("forgotten")]
+    tools = [Tool(class_name="http", config=config, tool_schema=schema) for schema in schemas]
+    with_tools(tools, check)
+
+    assert warnings(tmp_path) == ["the chat template leaves out tools: forgotten"]
 
 
 def test_a_search_tool_without_its_index_fails_the_job_at_startup(
