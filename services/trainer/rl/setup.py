@@ -26,8 +26,8 @@ from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
 from services.rollouts.outages import OutageWatch
-from services.rollouts.tools import open_toolbox
-from services.rollouts.tools.health import ToolMonitor, check_tools_respond
+from services.rollouts.tools import Toolbox, open_toolbox
+from services.rollouts.tools.health import ToolMonitor, check_tools_respond, check_tools_shown
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     TrainingCheckpoint,
@@ -122,10 +122,8 @@ async def open_training(
         log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
         outages = OutageWatch(job_dir, reporter, settings.infrastructure.pause_share, pause.set)
         updates = stack.enter_context(UpdateLog(job_dir, keep=position.step))
-        with Outages(job_dir).preflight() as is_repeated:
-            await check_tools_respond(settings.tools, toolbox)
-            if is_repeated:
-                await check_rewards_respond(rewards_of(online), environment)
+        await _check_services(online, toolbox, environment, job_dir)
+        check_tools_shown(toolbox, chat, reporter)
         reporter.phase("loading_model")
         asked = _learner_spec(spec, checkpoint, budget, devices)
         learner = await stack.enter_async_context(
@@ -221,6 +219,16 @@ async def _check_teacher(
     elif spec.teacher is not None:
         with Outages(job_dir).preflight():
             await check_distant_words(spec.tokenizer_folder, spec.teacher, environment)
+
+
+async def _check_services(
+    online: Online, toolbox: Toolbox, environment: OperatorEnvironment, job_dir: Path
+) -> None:
+    """Ask the tools, and after an outage the rewards, for a sign of life; raises `TemperError`."""
+    with Outages(job_dir).preflight() as is_repeated:
+        await check_tools_respond(online.hyperparameters.tools, toolbox)
+        if is_repeated:
+            await check_rewards_respond(rewards_of(online), environment)
 
 
 def _position(
