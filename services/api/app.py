@@ -19,6 +19,7 @@ from services.api.checks.routes import router as checks
 from services.api.context import GatewayContext
 from services.api.dashboard.routes import router as dashboard
 from services.api.dashboard.sessions import BrowserSessions
+from services.api.database_errors import install_database_errors
 from services.api.datasets.routes import router as datasets
 from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
@@ -81,7 +82,6 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.web.app import create_app
 from services.core.web.auth import Authenticator, DirectRoute
-from services.core.web.database_errors import install_database_errors
 from services.core.web.direct import DirectRoutes
 from services.datasets.token_counts.counter import TokenCounter
 from services.inference.relay_protocol import MAX_BODY_BYTES, PATHS

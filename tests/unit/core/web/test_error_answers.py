@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
+from services.api.database_errors import install_database_errors
 from services.contracts import errors
 from services.core.web.app import create_app
-from services.core.web.database_errors import install_database_errors
 
 
 class Item(BaseModel):

@@ -1,4 +1,4 @@
-"""Responses to database errors, for services that have a database."""
+"""Responses of the gateway to database errors."""
 
 import logging
 
