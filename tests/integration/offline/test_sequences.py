@@ -27,7 +27,7 @@ def learned(trainer: Any, batch: Any) -> tuple[float, list[torch.Tensor]]:
     count = trainer._get_num_items_in_batch([batch], torch.device("cpu"))
     loss = trainer.compute_loss(model, dict(batch), num_items_in_batch=count)
     loss.backward()
-    return loss.item(), [each.grad.clone() for each in model.parameters()]
+    return loss.item(), [each.grad.clone() for each in model.parameters() if each.grad is not None]
 
 
 def each_alone(trainer: Any, batch: Any) -> tuple[float, list[torch.Tensor]]:
@@ -89,6 +89,32 @@ def test_a_batch_has_the_loss_and_gradients_of_its_sequences_alone(
     assert trainer.padded is None
     assert loss == pytest.approx(expected, abs=1e-6)
     for one, other in zip(found, gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_a_reward_model_is_computed_as_its_padded_rows(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, rows = (
+        OfflineJob(tmp_path / name, base, Stage.RM, batch_size=4) for name in ("packed", "rows")
+    )
+    trainer = packed.trainer(monkeypatch)
+    batch = batch_of(trainer)
+    monkeypatch.setattr(sequence_forward, "pack_attention", lambda _: "it has recurrent layers")
+    padding = rows.trainer(monkeypatch)
+    with torch.no_grad():
+        for one, other in zip(padding.model.parameters(), trainer.model.parameters(), strict=True):
+            one.copy_(other)
+
+    for each in (trainer, padding):
+        each.model.v_head.dropout = torch.nn.Identity()  # TRL drops a tenth at random
+
+    (loss, gradients), (expected, others) = (learned(each, batch) for each in (trainer, padding))
+
+    assert (trainer.padded, padding.padded) == (None, "it has recurrent layers")
+    assert int((batch["attention_mask"] == 0).sum()) > 0
+    assert loss == pytest.approx(expected, abs=1e-6)
+    for one, other in zip(gradients, others, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 

@@ -77,7 +77,7 @@ class SequenceForward:
         self._model = model
         self._library: Any = model.forward
         self._output = OutputLayer(model)
-        self.padded = _why_padded(model)
+        self.padded = why_padded(model)
         """Why sequences are padded; None where they are not."""
 
     # Lengths differ in every batch: torch's compiler sees the trunk alone.
@@ -110,7 +110,7 @@ class SequenceForward:
         places = found.places[before]
         targets = labels.flatten()[found.places[before + 1]]
         log_probs, predicted, means = self._read(states[before], targets)
-        laid = _Rows(input_ids, places)
+        laid = Laid(input_ids, places)
         if per_token:
             return SequenceOutput(log_probs=laid.of(log_probs), mean_logits=laid.of(means))
         count = len(targets) if num_items_in_batch is None else num_items_in_batch
@@ -129,7 +129,7 @@ class SequenceForward:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Laid:
     """Lays values out as the rows ``ids`` are."""
 
     ids: Tensor
@@ -151,7 +151,8 @@ def compute_sequences(model: Any) -> str | None:
     return padded
 
 
-def _why_padded(model: Any) -> str | None:
+def why_padded(model: Any) -> str | None:
+    """Make a causal model take packed rows; returns why it cannot."""
     if any(each.is_meta or hasattr(each, "ds_id") for each in model.parameters()):
         return "the weights are sharded before the model could be tried"
     return pack_attention(model)

@@ -1,6 +1,5 @@
 """What the trainers of all stages share: models that compute sequences, and the count of tokens."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +8,7 @@ from services.contracts.errors import InvalidRequest
 from services.models.capacity.training import WHOLE_LOGITS
 from services.trainer.offline.generation import IGNORED
 from services.trainer.offline.library.metric_sums import MetricSums, split_of
+from services.trainer.offline.library.score_forward import score_sequences
 from services.trainer.offline.library.sequence_forward import compute_sequences
 
 
@@ -23,8 +23,8 @@ def in_sequences(original: Any) -> Any:
     class SequenceTrainer(original):  # type: ignore[misc]  # transformers is untyped here
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._token_sums = MetricSums(("real", "computed"))
-            self.padded = _prepare(kwargs["model"], kwargs.get("ref_model")) or _own_loss(
-                kwargs["model"], kwargs["args"], kwargs["finetuning_args"]
+            self.padded = _prepare(
+                kwargs["model"], kwargs.get("ref_model"), kwargs["args"], kwargs["finetuning_args"]
             )
             if self.padded and _neighbors_attend(kwargs.get("train_dataset")):
                 raise InvalidRequest(
@@ -54,15 +54,13 @@ def in_sequences(original: Any) -> Any:
     return SequenceTrainer
 
 
-def _prepare(model: Any, reference: Any | None) -> str | None:
+def _prepare(model: Any, reference: Any | None, *settings: Any) -> str | None:
     """Make a stage's models compute sequences; returns why they pad, if they do."""
-    if (scored := getattr(model, "pretrained_model", None)) is not None:
-        causal = getattr(scored, "get_base_model", lambda: scored)()
-        causal.forward = _without_logits(causal.forward)
-        return "reward models are computed in rows"
+    if hasattr(model, "v_head"):
+        return score_sequences(model)
     if reference is not None:
         compute_sequences(reference)
-    return compute_sequences(model)
+    return compute_sequences(model) or _own_loss(model, *settings)
 
 
 def _own_loss(model: Any, *settings: Any) -> str | None:
@@ -71,15 +69,6 @@ def _own_loss(model: Any, *settings: Any) -> str | None:
         return "moe_aux_loss_coef adds a loss of whole rows"
     named = (name for name in WHOLE_LOGITS for each in settings if getattr(each, name, None))
     return next((f"{name} is a loss of whole rows" for name in named), None)
-
-
-def _without_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute the logits of one token, and no loss: a value head reads hidden states alone."""
-
-    def computed(*args: Any, labels: Any = None, **settings: Any) -> Any:  # noqa: ARG001 - taken out of the settings
-        return forward(*args, logits_to_keep=1, **settings)
-
-    return computed
 
 
 def _neighbors_attend(rows: Any) -> bool:
