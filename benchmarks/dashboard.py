@@ -50,7 +50,9 @@ PARTS = {
 }
 LIVE_JOBS = 20
 LIVE_STEPS = 360
-LIVE_SAMPLES = 12
+"""Of an hour."""
+LIVE_SAMPLES = 4
+"""Of an hour."""
 PAINTED = """(selector) => new Promise((resolve) => {
     const look = () => {
         if (!document.querySelector(selector)) requestAnimationFrame(look);
@@ -277,15 +279,16 @@ def measure(url: str, views: list[View], rounds: int) -> None:
         browser.close()
 
 
-def live(client: GatewayClient, url: str, seconds: float) -> None:
-    """Print the memory of live pages while `LIVE_JOBS` jobs report an hour of steps."""
+def live(client: GatewayClient, url: str, seconds: float, hours: int) -> None:
+    """Print the memory of live pages while `LIVE_JOBS` jobs report hours of steps, each in
+    ``seconds``."""
     ids = [client.submit("live") for _ in range(LIVE_JOBS)]
     database = Database(f"sqlite:///{client.home / 'temper.db'}")
     with database.write() as session:
         now = time.time()
         running = {"status": "running", "started_at": now, "lease_expires_at": now + 1e6}
         session.execute(update(JobRow).where(JobRow.id.in_(ids)).values(**running))
-    print(f"{'live page, of an hour':<32}{'heap MiB':>10}{'nodes':>8}")
+    print(f"{'live page, hours':<32}{'heap MiB':>10}{'nodes':>8}")
     with sync_playwright() as playwright:
         executable = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -294,7 +297,7 @@ def live(client: GatewayClient, url: str, seconds: float) -> None:
             pages[path.split("/")[2].partition("?")[0]] = page = browser.new_page()
             page.goto(url + path)
         begun = time.monotonic()
-        for step in range(1, LIVE_STEPS + 1):
+        for step in range(1, hours * LIVE_STEPS + 1):
             values = {name: random.random() for name in METRICS}
             with database.write() as session:
                 for job_id in ids:
@@ -303,8 +306,8 @@ def live(client: GatewayClient, url: str, seconds: float) -> None:
             if step % (LIVE_STEPS // LIVE_SAMPLES) == 0:
                 for name, page in pages.items():
                     heap, nodes = memory_of(page)
-                    share = f"{name} {100 * step // LIVE_STEPS} %"
-                    print(f"{share:<32}{heap / 2**20:>10.1f}{nodes:>8}", flush=True)
+                    played = f"{name} {step / LIVE_STEPS:.2f}"
+                    print(f"{played:<32}{heap / 2**20:>10.1f}{nodes:>8}", flush=True)
             pages["jobs"].wait_for_timeout(
                 max(0.0, (begun + seconds * step / LIVE_STEPS - time.monotonic()) * 1000)
             )
@@ -329,7 +332,7 @@ def most_memory(process: Process) -> int:
     return int(line.split()[1]) // 1024
 
 
-def main(size: Size | None, rounds: int, live_seconds: float) -> None:
+def main(size: Size | None, rounds: int, live_seconds: float, hours: int) -> None:
     """Run the benchmark; without a size only that of the live pages."""
     if size is not None:
         measure_views(size, rounds)
@@ -339,7 +342,7 @@ def main(size: Size | None, rounds: int, live_seconds: float) -> None:
             running_service("services.api", {"TEMPER_HOME": str(home)}, log) as (_, url),
             GatewayClient(url, home) as client,
         ):
-            live(client, url, live_seconds)
+            live(client, url, live_seconds, hours)
 
 
 def measure_views(size: Size, rounds: int) -> None:
@@ -370,7 +373,8 @@ if __name__ == "__main__":
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--live-seconds", type=float, default=300.0)
+    parser.add_argument("--live-hours", type=int, default=1)
     parser.add_argument("--only-live", action="store_true")
     given = parser.parse_args()
     size = None if given.only_live else Size(given.steps, given.trajectories, given.jobs)
-    main(size, given.rounds, given.live_seconds)
+    main(size, given.rounds, given.live_seconds, given.live_hours)

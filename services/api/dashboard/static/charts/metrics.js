@@ -4,6 +4,8 @@ import { request, withQuery } from "../core/api.js";
 
 const POINTS = 1000;
 const LATEST_STEPS = 64;
+const MOST_POINTS = 1200; // of a metric; a page may stay open for as long as a job runs
+const GROUP = 4; // of older points, of which the least and the greatest stay
 
 /** The path of a job's downsampled metrics, for all steps or a range of them. */
 export function metricsPath(jobId, range = {}) {
@@ -77,8 +79,17 @@ export class Metrics {
       if (value !== null && !Number.isFinite(value)) continue;
       if (!this.series.has(name)) this.series.set(name, new Map());
       this.series.get(name).set(step, value); // a resumed job reports a step again
+      if (this.series.get(name).size > MOST_POINTS) this.thin();
     }
     return true;
+  }
+
+  /** Leave out about half of the older points, as the gateway does; a zoom loads them again. */
+  thin() {
+    for (const [name, values] of this.series) if (values.size > MOST_POINTS / 2) this.series.set(name, thinned(values));
+    const kept = new Set([...this.series.values()].flatMap((values) => [...values.keys()]));
+    for (const step of this.times.keys()) if (!kept.has(step)) this.times.delete(step);
+    this.isComplete = false;
   }
 
   /** The steps at which a metric was not finite. */
@@ -101,4 +112,17 @@ export class Metrics {
       return [latest, value];
     }));
   }
+}
+
+/** The latest points of a metric, and of each group of earlier ones the extremes and one that is not finite. */
+function thinned(values) {
+  const points = [...values].sort(([one], [other]) => one - other);
+  const latest = points.splice(-LATEST_STEPS);
+  const kept = [];
+  for (let first = 0; first < points.length; first += GROUP) {
+    const group = points.slice(first, first + GROUP);
+    const finite = group.filter(([, value]) => value !== null).sort(([, one], [, other]) => one - other);
+    kept.push(...new Set([group.find(([, value]) => value === null), finite[0], finite.at(-1)].filter(Boolean)));
+  }
+  return new Map([...kept.sort(([one], [other]) => one - other), ...latest]);
 }
