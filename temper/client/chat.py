@@ -1,4 +1,4 @@
-"""Chat completions as a stream of text."""
+"""Answers of a model as a stream of text: chat completions, and responses with tools."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,6 +12,7 @@ from temper.client.errors import ApiError, UnexpectedAnswer
 from temper.client.transport import Transport, pause_before
 
 PATH = "/v1/chat/completions"
+RESPONSES = "/v1/responses"
 DONE = "[DONE]"
 NOT_READY = "model_not_ready"
 SILENCE_LIMIT = httpx.Timeout(1800.0, connect=5.0)
@@ -32,8 +33,16 @@ class _Chunk(BaseModel):
     error: JsonObject | None = None
 
 
+class _Event(BaseModel):
+    type: str
+    delta: str | None = None
+    item: JsonObject | None = None
+    response: JsonObject | None = None
+    message: str | None = None
+
+
 class Chat:
-    """``/v1/chat/completions``."""
+    """``/v1/chat/completions``, and ``/v1/responses`` where the gateway runs tools."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -54,16 +63,66 @@ class Chat:
         """
         given = {name: value for name, value in options.items() if value is not None}
         body = {"model": model, "messages": list(messages), "stream": True, **given}
+        yield from self._awaited(lambda: self._once(body), wait_seconds, on_wait)
+
+    def with_tools(
+        self,
+        model: str,
+        items: list[JsonObject],
+        tools: Sequence[JsonObject],
+        *,
+        wait_seconds: float = 0.0,
+        on_wait: Callable[[str], None] = lambda _reason: None,
+        on_item: Callable[[JsonObject], None] = lambda _item: None,
+        **options: object,
+    ) -> Generator[str, None, None]:
+        """Yield the answer to the conversation ``items`` piece by piece, as `stream` does.
+
+        The gateway runs ``tools`` between the model's turns; ``on_item`` receives each finished
+        item, such as a call with its output. All of them are added to ``items`` at the end.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        asked = {"input": list(items), "tools": list(tools), "stream": True, "store": False}
+        body = {"model": model, **asked, **given}
+        yield from self._awaited(
+            lambda: self._response(body, items, on_item), wait_seconds, on_wait
+        )
+
+    def _awaited(
+        self,
+        begin: Callable[[], Iterator[str]],
+        wait_seconds: float,
+        on_wait: Callable[[str], None],
+    ) -> Iterator[str]:
+        """Begin again while the model's engine is not ready."""
         deadline = time.monotonic() + wait_seconds
         while True:
             try:
-                yield from self._once(body)
+                yield from begin()
                 return
             except ApiError as error:
                 if error.code != NOT_READY or time.monotonic() > deadline:
                     raise
                 on_wait(error.message)
                 time.sleep(pause_before(1))
+
+    def _response(
+        self, body: JsonObject, items: list[JsonObject], on_item: Callable[[JsonObject], None]
+    ) -> Iterator[str]:
+        with self._transport.post_stream(RESPONSES, body, SILENCE_LIMIT) as response:
+            try:
+                for sent in EventSource(response).iter_sse():
+                    event = _Event.model_validate_json(sent.data)
+                    if event.type == "response.output_text.delta" and event.delta:
+                        yield event.delta
+                    elif event.type == "response.output_item.done" and event.item is not None:
+                        on_item(event.item)
+                    elif event.type in _ENDS:
+                        items += _output(event)
+                        return
+            except (SSEError, ValidationError) as error:
+                raise UnexpectedAnswer(f"{RESPONSES} sent an invalid event: {error}") from error
+        raise UnexpectedAnswer(f"{RESPONSES} ended before the answer did")
 
     def _once(self, body: JsonObject) -> Iterator[str]:
         with self._transport.post_stream(PATH, body, SILENCE_LIMIT) as response:
@@ -75,6 +134,18 @@ class Chat:
             except (SSEError, ValidationError) as error:
                 raise UnexpectedAnswer(f"{PATH} sent an invalid event: {error}") from error
         raise UnexpectedAnswer(f"{PATH} ended before the answer did")
+
+
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
+
+
+def _output(event: _Event) -> list[JsonObject]:
+    """The items of a response that ended; raises `UnexpectedAnswer` for one that failed."""
+    ended = event.response or {}
+    if event.type in {"response.failed", "error"}:
+        told = event.message or (ended.get("error") or {}).get("message") or "without a reason"
+        raise UnexpectedAnswer(f"the response failed: {told}")
+    return list(ended.get("output") or ())
 
 
 def _texts(chunk: _Chunk) -> Iterator[str]:

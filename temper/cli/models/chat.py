@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,11 +27,23 @@ TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Maximum tokens per answer.")]
 Seed = Annotated[int | None, typer.Option(help="Sampling seed, for reproducible answers.")]
 Stop = Annotated[list[str] | None, typer.Option(help="Stop sequence; repeatable.")]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool",
+        metavar="TOOL",
+        help="A tool that the gateway runs: code_interpreter, file_search=INDEX, or mcp=URL of a "
+        "server that the operator allows; repeatable.",
+    ),
+]
 Wait = Annotated[
     float, typer.Option(min=0.0, help="Seconds to wait for the model's engine to start.")
 ]
 
 HELP = "/reset clears the conversation; Ctrl-C stops an answer, Ctrl-D exits"
+
+
+_CALLS = frozenset({"mcp_call", "code_interpreter_call", "file_search_call"})
 
 
 class ChatHistory:
@@ -45,12 +57,14 @@ class ChatHistory:
         system: str | None,
         wait_seconds: float,
         options: JsonObject,
+        tools: Sequence[JsonObject] = (),
     ) -> None:
         self._client = client
         self._out = out
         self._model = model
         self._wait_seconds = wait_seconds
         self._options = options
+        self._tools = tools
         self._first: list[JsonObject] = (
             [{"role": "system", "content": system}] if system is not None else []
         )
@@ -66,6 +80,9 @@ class ChatHistory:
 
         After Ctrl-C the partial answer is kept; if there is none, the prompt is dropped as well.
         """
+        if self._tools:
+            self._ask_with_tools(prompt)
+            return
         question: JsonObject = {"role": "user", "content": prompt}
         answer: list[str] = []
         try:
@@ -85,6 +102,34 @@ class ChatHistory:
                 _write("\n")
                 self.messages += [question, {"role": "assistant", "content": "".join(answer)}]
 
+    def _ask_with_tools(self, prompt: str) -> None:
+        """Print the answer and a line for each call; an answer that breaks off is forgotten."""
+        items = [*self.messages, {"role": "user", "content": prompt}]
+        pieces = self._client.chat.with_tools(
+            self._model,
+            items,
+            self._tools,
+            wait_seconds=self._wait_seconds,
+            on_wait=self._notify,
+            on_item=self._show_call,
+            **self._options,
+        )
+        written = False
+        try:
+            with closing(pieces):
+                for piece in pieces:
+                    written = True
+                    _write(piece)
+        finally:
+            if written:
+                _write("\n")
+        self.messages = items
+
+    def _show_call(self, item: JsonObject) -> None:
+        if item["type"] in _CALLS:
+            asked = item.get("code") or item.get("queries") or item.get("arguments")
+            self._out.note(f"{item.get('name') or item['type']}: {asked}", "dim")
+
     def _notify(self, reason: str) -> None:
         if reason != self._last_notice:
             self._last_notice = reason
@@ -100,6 +145,7 @@ def chat(
     max_tokens: MaxTokens = None,
     seed: Seed = None,
     stop: Stop = None,
+    tools: Tools = None,
     wait: Wait = 900.0,
 ) -> None:
     """Talk to a model: a registered one, a fine-tuned one, or a checkpoint of a running job."""
@@ -111,8 +157,13 @@ def chat(
         "seed": seed,
         "stop": stop or None,
     }
+    if tools:
+        if stop or seed is not None:
+            raise typer.BadParameter("answers with tools take no --seed and no --stop")
+        options = {"temperature": temperature, "top_p": top_p, "max_output_tokens": max_tokens}
+    used = [tool_of(text, number) for number, text in enumerate(tools or (), 1)]
     with connect() as client:
-        conversation = ChatHistory(client, out, model, system, wait, options)
+        conversation = ChatHistory(client, out, model, system, wait, options, used)
         if prompt is not None:
             conversation.ask(prompt)
         elif sys.stdin.isatty():
@@ -120,6 +171,22 @@ def chat(
             _converse(conversation, out)
         else:
             conversation.ask(sys.stdin.read())
+
+
+def tool_of(text: str, number: int) -> JsonObject:
+    """A tool as `/v1/responses` takes it; ``number`` labels a server. Raises `BadParameter`."""
+    name, _, value = text.partition("=")
+    if text == "code_interpreter":
+        return {"type": name, "container": {"type": "auto"}}
+    if name == "file_search" and value:
+        return {"type": name, "vector_store_ids": value.split(",")}
+    if name == "mcp" and value:
+        label = f"server_{number}"
+        server = {"server_label": label, "server_url": value, "require_approval": "never"}
+        return {"type": name, **server}
+    raise typer.BadParameter(
+        f"{text!r} is none of code_interpreter, file_search=INDEX and mcp=URL", param_hint="--tool"
+    )
 
 
 def _converse(conversation: ChatHistory, out: Output) -> None:

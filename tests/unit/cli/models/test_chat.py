@@ -9,7 +9,7 @@ import pytest
 from fastapi.responses import JSONResponse, Response
 
 from temper.cli.main import main
-from temper.cli.models.chat import ChatHistory
+from temper.cli.models.chat import ChatHistory, tool_of
 from temper.cli.output import Output
 from temper.client import Temper, UnexpectedAnswer
 from tests.unit.cli.conftest import ScriptedServer
@@ -151,3 +151,53 @@ def test_undeploy_lists_the_stopped_engines(
     assert main(["undeploy", "base"]) == 0
 
     assert capsys.readouterr().out == "serve-1 is stopping\nbase is not deployed\n"
+
+
+def response_events(*events: dict[str, Any]) -> Response:
+    lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events]
+    return Response("".join(lines), media_type="text/event-stream")
+
+
+def test_a_conversation_with_tools_shows_calls_and_remembers_them(
+    server: ScriptedServer, client: Temper, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"type": "code_interpreter_call", "id": "ci_1", "code": "1+2", "status": "completed"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text"}]}
+    ended = response_events(
+        {"type": "response.created", "response": {}},
+        {"type": "response.output_item.done", "item": call},
+        {"type": "response.output_text.delta", "delta": "It is "},
+        {"type": "response.output_text.delta", "delta": "3."},
+        {"type": "response.completed", "response": {"output": [call, said]}},
+    )
+    failed = response_events(
+        {"type": "response.failed", "response": {"error": {"message": "too many turns"}}}
+    )
+    cold = JSONResponse({"error": NOT_READY}, 503)
+    server.on("/v1/responses", cold, ended, failed, ended)
+    tools = [tool_of("code_interpreter", 1), tool_of("mcp=http://127.0.0.1:1/mcp", 2)]
+    history = ChatHistory(client, Output(as_json=False), "tiny", None, 60.0, {}, tools)
+
+    history.ask("1+2?")
+    with pytest.raises(UnexpectedAnswer, match="too many turns"):
+        history.ask("and 1 more?")
+    history.ask("and 2 more?")
+
+    printed = capsys.readouterr()
+    assert printed.out == "It is 3.\nIt is 3.\n"
+    assert "code_interpreter_call: 1+2" in printed.err
+    _, first, _, last = bodies(server)
+    assert [tool["type"] for tool in first["tools"]] == ["code_interpreter", "mcp"]
+    assert first["store"] is False
+    asked, again = ({"role": "user", "content": text} for text in ("1+2?", "and 2 more?"))
+    assert last["input"] == [asked, call, said, again]
+
+
+@pytest.mark.parametrize("options", [["--tool", "browser"], ["--tool", "mcp=", "--seed", "1"]])
+def test_tools_that_do_not_exist_are_refused(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["chat", "tiny", "hi", *options]) != 0
+
+    assert not server.received
+    assert "tool" in capsys.readouterr().err
