@@ -1,9 +1,10 @@
 """The unchanged docker-compose.yml comes up on an engine, whatever starts first.
 
-Services are stand-ins that only answer health probes; networks, addresses, users, volumes,
-read-only file systems and probes are the real ones.
+All services but the sandbox are stand-ins that only answer health probes; networks, addresses,
+users, volumes, read-only file systems and probes are the real ones.
 """
 
+import json
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -12,7 +13,12 @@ from socket import AF_INET
 import psutil
 import pytest
 
-from tests.support.docker.engine import PROJECT, Engine, running_engine
+from tests.support.docker.engine import (
+    PROJECT,
+    Engine,
+    running_engine,
+    skip_if_the_firewall_drops,
+)
 from tests.support.docker.stand_in_images import make_images
 from tests.support.processes import free_port
 
@@ -28,6 +34,14 @@ ISOLATING_RELEASE = 26
 address for it that nobody has."""
 UP = ("up", "--no-build", "--no-recreate", "--wait", "--wait-timeout", "240")
 HEALTHY = dict.fromkeys(SERVICES, "healthy")
+RUN_CODE = """
+import json, urllib.request as web
+program = {"language": "python", "code": "import os; print(os.getuid() not in (0, 10001))"}
+content = {"Content-Type": "application/json"}
+asked = web.Request("http://sandbox:8081/run_code", json.dumps(program).encode(), content)
+print(web.urlopen(asked, timeout=120).read().decode())
+"""
+"""A request as the gateway makes it."""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +76,15 @@ def test_the_stack_comes_up_in_any_order_and_after_a_reboot(engine: Engine) -> N
     others = sorted(SERVICES - {"campaigns"}, reverse=True)
     engine.docker("start", *(ids[name] for name in (*others, "campaigns")))
     assert set(engine.health().values()) <= {"healthy", "starting"}
+
+
+def test_the_sandbox_runs_programs_in_the_container_that_it_is_given(engine: Engine) -> None:
+    skip_if_the_firewall_drops()
+    engine.compose(*UP)
+
+    answer = engine.compose("exec", "-T", "api", "python", "-I", "-S", "-c", RUN_CODE)
+
+    assert json.loads(answer)["run_result"]["stdout"] == "True\n"  # with a user id of its own
 
 
 def script_addresses(engine: Engine) -> dict[str, str]:

@@ -1,10 +1,12 @@
 """Images whose services only answer health probes, in place of those of the compose file.
 
 Their file system is the Python that runs the tests, a shell, and the libraries of both, so that
-nothing is downloaded. Each image starts the stand-in of its service; probes are the real ones.
+nothing is downloaded. Each image starts the stand-in of its service; probes and the sandbox are the
+real ones.
 """
 
 import io
+import json
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +14,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.docker import light_sandbox
 from tests.support.docker.engine import Engine
 from tests.support.processes import REPOSITORY
 
@@ -30,7 +33,6 @@ OWNED = ("/var/lib/temper", "/srv/campaigns")
 BASE = "temper-stand-in"
 IMAGES = {
     "temper-api": "8080",
-    "temper-sandbox": "8081",
     "temper-retrieval": "8082",
     "temper-campaigns": "",
     "temper-trainer": "",
@@ -47,10 +49,16 @@ def make_images(engine: Engine) -> None:
     container = engine.docker("create", BASE, "python").strip()
     for image, port in IMAGES.items():
         command = ["python", "-I", "-S", "/stand_in.py", *([port] if port else [])]
-        words = ", ".join(f'"{word}"' for word in command)
-        changes = [f"--change=CMD [{words}]", "--change=WORKDIR /app"]
-        engine.docker("commit", *changes, container, image)
+        changes = [f"CMD {json.dumps(command)}", "WORKDIR /app"]
+        _commit(engine, container, image, changes)
+    variables = [f"ENV {name}={value}" for name, value in light_sandbox.VARIABLES.items()]
+    own = [f"CMD {json.dumps(light_sandbox.COMMAND)}", f"WORKDIR {light_sandbox.APP}", *variables]
+    _commit(engine, container, "temper-sandbox", own)
     engine.docker("rm", container)
+
+
+def _commit(engine: Engine, container: str, image: str, changes: list[str]) -> None:
+    engine.docker("commit", *(f"--change={each}" for each in changes), container, image)
 
 
 def _file_system() -> bytes:
@@ -65,8 +73,13 @@ def _file_system() -> bytes:
             archive.add(program)
             if link != str(program):
                 _add_link(archive, link, str(program))
-        for library in _libraries(*programs.values()):
+        for library in _libraries(*programs.values(), *light_sandbox.native_files()):
             archive.add(library.resolve(), arcname=str(library))
+        for path, name in light_sandbox.files():
+            archive.add(path, arcname=name)
+        for entry in light_sandbox.folders():
+            archive.addfile(entry)
+        _add_file(archive, f"/{light_sandbox.RUNTIME}/runtime.json", light_sandbox.STAMP)
         archive.add(sysconfig.get_path("stdlib", vars=_base()), filter=_without_what_is_unused)
         archive.add(STAND_IN, arcname="/stand_in.py")
         archive.add(PROBES, arcname="/opt/temper/health")
@@ -88,10 +101,11 @@ def _libraries(*programs: Path) -> Iterator[Path]:
     """The shared libraries and the loader of programs, and of Python's extension modules."""
     modules = Path(sysconfig.get_path("stdlib", vars=_base())) / "lib-dynload"
     found: set[str] = set()
-    for file in (*programs, *modules.glob("_socket.*")):
-        listed = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=True)
-        words = (word for line in listed.stdout.splitlines() for word in line.split())
-        found.update(word for word in words if word.startswith("/"))
+    command = ["ldd", *map(str, (*programs, *modules.glob("*.so")))]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line in listed.stdout.splitlines():
+        if not line.endswith(":"):  # else the file itself
+            found.update(word for word in line.split() if word.startswith("/"))
     return map(Path, sorted(found))
 
 
