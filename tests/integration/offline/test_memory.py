@@ -1,99 +1,100 @@
-"""The memory estimate against the measured peak of a small decoder on the CPU."""
+"""Measured peaks of trainings of small decoders: against the estimate, and without whole logits."""
 
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from services.contracts.training.offline import SupervisedHyperparameters
-from services.models.capacity.shape import model_shape
-from services.models.capacity.training import activation_bytes, held_bytes, in_float32, load_of
-from services.trainer.offline.library.sequence_forward import compute_sequences
-from tests.support.live_tensors import LiveTensors
+from benchmarks.memory import __main__ as command
+from benchmarks.memory import learner, offline
+from benchmarks.memory.cases import Case
+from benchmarks.memory.models import make_model
+from benchmarks.memory.peak import Measured
+from services.models.capacity.shape import ModelShape, read_shape
+from services.models.capacity.training import FLOAT32_BYTES, held_bytes
+from services.trainer.forward import logits
 
-ROWS, LENGTH = 4, 128
-CONFIG: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 256,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 704,
-    "vocab_size": 8192,
-    "tie_word_embeddings": False,
+CASES: list[dict[str, Any]] = [
+    {"method": "sft", "length": 256},
+    {"method": "sft", "checkpointing": False},
+    {"method": "sft", "precision": "float32"},
+    {"method": "sft", "precision": "pure_bf16", "checkpointing": False},
+    {"method": "sft", "optimizer": "sgd"},
+    {"method": "sft", "training_type": "lora", "checkpointing": False, "length": 256},
+    {"method": "dpo", "checkpointing": False},
+    {"method": "dpo", "training_type": "lora", "length": 256},
+    {"method": "kto", "training_type": "lora"},
+    {"method": "rm", "checkpointing": False},
+    {"method": "grpo", "length": 256},
+    {"method": "grpo", "checkpointing": False, "precision": "float32"},
+    {"method": "grpo", "training_type": "lora"},
+    {"method": "grpo", "training_type": "lora", "checkpointing": False, "length": 256},
+]
+MANY_WORDS: dict[str, Any] = {
+    **{"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64},
+    **{"num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 20_000},
+    **{"tie_word_embeddings": False},
 }
-OPTIMIZERS: dict[str, Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]] = {
-    "adamw_torch_fused": lambda trained: torch.optim.AdamW(trained, fused=True),
-    "adagrad": lambda trained: torch.optim.Adagrad(trained, foreach=False),
-    "sgd": lambda trained: torch.optim.SGD(trained, foreach=False),
-}
 
 
-def measured(settings: SupervisedHyperparameters) -> int:
-    """The peak of a step of two micro-batches, as the trainer makes it."""
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM, LlamaConfig
-
-    arguments = settings.llamafactory
-    model: Any = AutoModelForCausalLM.from_config(LlamaConfig(**CONFIG))
-    if arguments.get("pure_bf16"):
-        model = model.to(torch.bfloat16)
-    if settings.training_type == "lora":
-        model = get_peft_model(model, LoraConfig(r=16, target_modules="all-linear"))
-        model.enable_input_require_grads()
-    if not arguments.get("disable_gradient_checkpointing"):
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    compute_sequences(model)
-    model.train()
-    trained = [each for each in model.parameters() if each.requires_grad]
-    optimizer = OPTIMIZERS[str(arguments["optim"])](trained)
-    ids = torch.randint(0, CONFIG["vocab_size"], (ROWS, LENGTH))
-
-    def step() -> None:
-        for _ in range(2):
-            model(input_ids=ids, labels=ids, use_cache=False).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    step()  # makes the optimizer's states
-    live = LiveTensors()
-    for held in (model.parameters(), model.buffers()):
-        for tensor in held:
-            live.add(tensor)
-    for state in optimizer.state.values():
-        for value in state.values():
-            if isinstance(value, torch.Tensor):
-                live.add(value)
-    with live:
-        step()
-    return live.peak
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model("tiny", tmp_path_factory.mktemp("tiny"))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"training_type": "full"},
-        {"training_type": "full", "disable_gradient_checkpointing": True},
-        {"training_type": "full", "optim": "sgd"},
-        {"training_type": "full", "optim": "adagrad"},
-        {"training_type": "full", "pure_bf16": True},
-        {"training_type": "full", "pure_bf16": True, "disable_gradient_checkpointing": True},
-        {"training_type": "lora"},
-    ],
-)
-def test_the_estimate_is_the_measured_peak_within_15_percent(settings: dict[str, Any]) -> None:
-    training_type = settings.pop("training_type")
-    arguments = {"per_device_train_batch_size": ROWS, "optim": "adamw_torch_fused", **settings}
-    asked = SupervisedHyperparameters.model_validate(
-        {"training_type": training_type, "max_seq_length": LENGTH, "llamafactory": arguments}
-    )
-    shape = model_shape(CONFIG)
+def peak(case: Case, model: Path, folder: Path) -> int:
+    """The most bytes of tensors that were alive in a step."""
+    measure = learner.measure if case.method == "grpo" else offline.measure
+    return measure(case, model, folder).peak
+
+
+def shape_of(model: Path) -> ModelShape:
+    shape = read_shape(model)
     assert shape is not None
-    load = load_of(shape, asked, 1)
-    if not arguments.get("pure_bf16"):
-        load = in_float32(load)  # as a CPU computes
+    return shape
 
-    estimated = held_bytes(load) + activation_bytes(shape, load)
 
-    assert estimated == pytest.approx(measured(asked), rel=0.15)
+@pytest.mark.parametrize("settings", CASES, ids=lambda each: " ".join(map(str, each.values())))
+def test_the_estimate_is_the_measured_peak_within_15_percent(
+    settings: dict[str, Any], model: Path, tmp_path: Path
+) -> None:
+    case = Case.model_validate({"length": 128, "rows": 4, **settings})
+
+    measured = peak(case, model, tmp_path)
+
+    assert case.estimated_bytes(shape_of(model)) == pytest.approx(measured, rel=0.15)
+
+
+@pytest.mark.parametrize("method", ["sft", "dpo", "kto", "rm", "grpo"])
+def test_a_step_needs_less_than_half_of_its_logits(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond what is held; passes of a reference and entropies included."""
+    words = MANY_WORDS["vocab_size"]
+    monkeypatch.setattr("benchmarks.memory.models.SHAPES", {"words": MANY_WORDS})
+    monkeypatch.setattr(logits, "MAX_LOGITS", 8 * words)
+    model = make_model("words", tmp_path / "model")
+    case = Case.model_validate({"method": method, "length": 512, "rows": 2})
+
+    measured = peak(case, model, tmp_path)
+
+    whole = FLOAT32_BYTES * words * case.length * case.rows
+    assert measured - held_bytes(case.load(shape_of(model))) < whole / 2
+
+
+@pytest.mark.parametrize(("share", "code"), [(1.0, 0), (0.5, 1)])
+def test_the_command_compares_each_case_with_its_estimate(
+    share: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(case: Case, model: Path) -> Measured:
+        return Measured(int(share * case.estimated_bytes(shape_of(model))), 1234.5)
+
+    line = ["memory", "tiny", "--lengths", "64", "128", "--only", "grpo lora, mixed", "kto"]
+    monkeypatch.setattr(command, "measured_apart", measured)
+    monkeypatch.setattr("sys.argv", line)
+
+    assert command.main() == code
+
+    lines = [each for each in capsys.readouterr().out.splitlines() if each.endswith("1,234")]
+    assert len(lines) == 6
+    assert lines[-1].startswith("grpo lora, mixed, recomputing, 2 x 128")
