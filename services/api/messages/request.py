@@ -9,6 +9,7 @@ from services.datasets.record import shown
 from services.dialects.exchange import ModelRequest
 from services.dialects.fields import objects, text_field, wrong
 from services.dialects.messages import MESSAGES
+from services.dialects.system_message import with_one_system
 
 BILLING = "x-anthropic-billing-header"
 """Begins a system text of Claude Code with a hash of each request, which would keep every prompt
@@ -49,7 +50,7 @@ def chat_body(body: JsonObject) -> JsonObject:
 
 def rendered(asked: ModelRequest, body: JsonObject) -> JsonObject:
     """The part of a chat completion that decides its prompt."""
-    chat: JsonObject = {"model": body["model"], "messages": _one_system(asked.messages)}
+    chat: JsonObject = {"model": body["model"], "messages": with_one_system(asked.messages)}
     if asked.tools:
         chat["tools"] = list(asked.tools)
     last = asked.messages[-1]
@@ -68,15 +69,6 @@ def _without_billing(body: JsonObject) -> JsonObject:
         if not str(block.get("text", "")).startswith(BILLING)
     ]
     return {**body, "system": kept}
-
-
-def _one_system(messages: tuple[JsonObject, ...]) -> list[JsonObject]:
-    """The messages with all system messages joined at their beginning: most chat templates read
-    only that one, and some refuse others."""
-    systems = [message["content"] for message in messages if message["role"] == "system"]
-    others = [message for message in messages if message["role"] != "system"]
-    joined = {"role": "system", "content": "\n\n".join(systems)}
-    return [joined, *others] if systems else others
 
 
 def _choice(choice: JsonObject) -> JsonObject:

@@ -6,6 +6,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.dialects.responses import messages_of
+from services.dialects.system_message import with_one_system
 
 _SERVER_CALLS = ("mcp_call", "code_interpreter_call", "file_search_call")
 _UNREAD = ("mcp_list_tools", "item_reference")
@@ -36,15 +37,7 @@ _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "f
 def messages_for(instructions: str | None, items: Sequence[JsonObject]) -> list[JsonObject]:
     """The messages of a conversation; raises `InvalidRequest`."""
     begin = [{"role": "system", "content": instructions}] if instructions else []
-    return _one_system([*begin, *messages_of(list(expanded(items)))])
-
-
-def _one_system(messages: list[JsonObject]) -> list[JsonObject]:
-    """Most chat templates read only one system message, at the beginning."""
-    systems = [message["content"] for message in messages if message["role"] == "system"]
-    others = [message for message in messages if message["role"] != "system"]
-    joined = {"role": "system", "content": "\n\n".join(systems)}
-    return [joined, *others] if systems else others
+    return with_one_system([*begin, *messages_of(list(expanded(items)))])
 
 
 def expanded(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
