@@ -63,7 +63,12 @@ from services.contracts.rollouts.rollouts import (
     TrajectoryOrder,
     TrajectorySummary,
 )
-from services.contracts.rollouts.tokens import TrajectoryToken
+from services.contracts.rollouts.tokens import SessionTurn, TrajectoryToken
+from services.contracts.rollouts.training_rows import (
+    CreateTrainingRows,
+    RowLayout,
+    TrainingRows,
+)
 from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.sampling import Sampling
 from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
@@ -121,6 +126,7 @@ __all__ = [
     "CreateMerge",
     "CreateRollout",
     "CreateServing",
+    "CreateTrainingRows",
     "CreatedWebhook",
     "Critic",
     "Dataset",
@@ -180,16 +186,19 @@ __all__ = [
     "RewindCampaign",
     "Rollout",
     "RolloutSampling",
+    "RowLayout",
     "SampleResult",
     "Sampling",
     "SearchEmReward",
     "Serving",
+    "SessionTurn",
     "ShowExamples",
     "StackService",
     "StringCheckGrader",
     "SupervisedHyperparameters",
     "SupervisedMethod",
     "Tool",
+    "TrainingRows",
     "TrainingType",
     "Trajectory",
     "TrajectoryOrder",

@@ -73,7 +73,9 @@ class SessionTurn(Resource):
         description="Number of its sequence of tokens, the first that has it; 0 is the "
         "trajectory's own."
     )
-    role: SequenceRole = Field(description="What that sequence was to the session.")
+    role: SequenceRole = Field(
+        description="Part of the sequence in the session: the agent's own, auxiliary or discarded."
+    )
     token_start: int = Field(description="Position of its first sampled token in the sequence.")
     sampled_tokens: int
     inserted_tokens: int = Field(

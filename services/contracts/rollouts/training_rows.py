@@ -63,5 +63,6 @@ class TrainingRows(Resource):
     trajectories: int = Field(description="Trajectories that were read.")
     has_more: bool = Field(description="Whether more than ``limit`` of them match.")
     left_out: list[RowsLeftOut] = Field(
-        default_factory=list, description="What gave no row, by reason; the most frequent first."
+        default_factory=list,
+        description="Trajectories or prompts that gave no row, by reason, the most frequent first.",
     )
