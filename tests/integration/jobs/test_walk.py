@@ -16,6 +16,7 @@ RECURRING = (
     "services/api/alerts/",
     "services/api/files/expiry.py",
     "services/api/jobs/removal.py",
+    "services/api/responses/expiry.py",
     "services/api/serving/usage.py",
     "services/api/webhooks/",
     "services/core/process/supervised.py",
