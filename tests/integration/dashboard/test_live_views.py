@@ -91,7 +91,7 @@ HURRIED = """
 
 def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
     page.add_init_script(HURRIED)
-    job_id = gateway.submit("forever")
+    job_id = gateway.submit("forever", metadata={"group": "live"})
     gateway.wait_until(job_id, "running")
     stub_live_views(page)
     file_id = gateway.http.get(f"/v1/fine_tuning/jobs/{job_id}").json()["training_file"]
@@ -102,6 +102,8 @@ def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
         "/ui/evaluations": page.get_by_role("checkbox", name="Compare evaljob-1"),
         "/ui/campaigns": page.get_by_role("link", name="campaign-1"),
         "/ui/campaigns/campaign-1": page.get_by_role("link", name="base model").last,
+        "/ui/group?metadata=group=live": page.get_by_role("link", name=job_id),
+        "/ui/alerts": page.get_by_role("link", name="ftjob-9"),
         f"/ui/data/{file_id}?check=checkjob-1": page.get_by_role("link", name="checkjob-1"),
     }
     lost = []
@@ -174,7 +176,13 @@ def stub_live_views(page: Page) -> None:
         held = {"queues": ["training"], "gpus": [], "cpu_slots": next(times), "host": "host"}
         return {"id": "worker-1", "started_at": 0, "heartbeat_at": 0, **held}
 
+    def alert() -> dict[str, Any]:
+        told = {"rule": "failure_share", "status": "raised", "bound": 0.1, "message": "tools"}
+        held = {"value": next(times) / 1000, "raised_at": 0, "resolved_at": None}
+        return {"id": "alert-1", "job_id": "ftjob-9", **told, **held}
+
     answers: dict[str, Callable[[], Any]] = {
+        "**/v1/alerts?*": lambda: {"data": [alert()], "has_more": False},
         "**/v1/workers": lambda: {"data": [worker()]},
         "**/v1/evaluations?*": lambda: {"data": evaluations()},
         "**/v1/campaigns?*": lambda: {"data": [campaign | {"progress": progress()}]},

@@ -2,12 +2,18 @@
 
 import json
 import re
+import time
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import update
 
+from services.core.db.engine import Database
+from services.core.db.tables import JobRow
+from services.jobs.events import append_event
 from tests.support.gateway import GatewayClient
 
 STEPS = 20
@@ -37,6 +43,42 @@ def job(gateway: GatewayClient) -> str:
 def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
     page.goto(str(gateway.http.base_url.join(path)))
     expect(chart(page, "loss").locator("canvas")).to_be_visible()
+
+
+MANY, SPIKE = 3000, 700
+"""Live steps, and the one whose loss stands out."""
+MOST_POINTS = 1200
+
+
+def test_a_live_plot_is_bounded_and_keeps_extremes_and_the_latest_steps(
+    page: Page, gateway: GatewayClient, tmp_path: Path
+) -> None:
+    job_id = measured(gateway, 60)
+    database = Database(f"sqlite:///{gateway.home / 'temper.db'}")
+    with database.write() as session:
+        runs = {"status": "running", "finished_at": None, "lease_expires_at": time.time() + 600}
+        session.execute(update(JobRow).where(JobRow.id == job_id).values(**runs))
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    for first in range(STEPS + 1, MANY + 1, 500):
+        with database.write() as session:
+            for step in range(first, min(first + 500, MANY + 1)):
+                data = {"step": step, "loss": 99.0 if step == SPIKE else step % 7 / 10}
+                append_event(session, job_id, f"Step {step}", type="metrics", data=data)
+    expect(page.get_by_label("Events, newest last")).to_contain_text(f"Step {MANY}")
+
+    chart(page, "loss").get_by_text("Save", exact=True).click()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save loss as CSV").click()
+    found.value.save_as(tmp_path / "loss.csv")
+    with database.write() as session:
+        ended = {"status": "succeeded", "finished_at": time.time(), "lease_expires_at": None}
+        session.execute(update(JobRow).where(JobRow.id == job_id).values(**ended))
+    database.close()
+    lines = (tmp_path / "loss.csv").read_text().splitlines()[1:]
+    steps = [int(line.split(",")[0]) for line in lines]
+    assert MOST_POINTS / 3 < len(steps) <= MOST_POINTS
+    assert f"{SPIKE},99" in lines
+    assert steps[-64:] == list(range(MANY - 63, MANY + 1))
 
 
 def chart(page: Page, name: str) -> Locator:
