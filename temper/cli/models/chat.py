@@ -32,8 +32,8 @@ Tools = Annotated[
     typer.Option(
         "--tool",
         metavar="TOOL",
-        help="A tool that the gateway runs: code_interpreter, file_search=INDEX, or mcp=URL of a "
-        "server that the operator allows; repeatable.",
+        help="A tool that the gateway runs: code_interpreter, file_search=INDEX, or mcp=URL or "
+        "openenv=URL of a server that the operator allows; repeatable.",
     ),
 ]
 Wait = Annotated[
@@ -180,12 +180,12 @@ def tool_of(text: str, number: int) -> JsonObject:
         return {"type": name, "container": {"type": "auto"}}
     if name == "file_search" and value:
         return {"type": name, "vector_store_ids": value.split(",")}
-    if name == "mcp" and value:
-        label = f"server_{number}"
-        server = {"server_label": label, "server_url": value, "require_approval": "never"}
-        return {"type": name, **server}
+    if name in {"mcp", "openenv"} and value:
+        server = {"type": name, "server_label": f"server_{number}", "server_url": value}
+        return {**server, "require_approval": "never"} if name == "mcp" else server
     raise typer.BadParameter(
-        f"{text!r} is none of code_interpreter, file_search=INDEX and mcp=URL", param_hint="--tool"
+        f"{text!r} is none of code_interpreter, file_search=INDEX, mcp=URL and openenv=URL",
+        param_hint="--tool",
     )
 
 

@@ -8,6 +8,7 @@ from services.api.responses.tools.base import Reply, Source, Tool
 from services.api.responses.tools.code_interpreter import CodeInterpreterSource
 from services.api.responses.tools.file_search import FileSearchSource
 from services.api.responses.tools.mcp import McpSource
+from services.api.responses.tools.openenv import OpenEnvSource
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -17,7 +18,7 @@ from services.dialects.exchange import Event
 from services.dialects.fields import function_tool, objects, text_field
 from services.dialects.responses_writer import ResponseWriter, ServerCall
 
-KINDS = "function, mcp, code_interpreter, file_search"
+KINDS = "function, mcp, openenv, code_interpreter, file_search"
 
 
 class ServerTools:
@@ -110,6 +111,8 @@ def _source(tool: JsonObject, place: str, settings: ApiSettings) -> Source:
     match tool.get("type"):
         case "mcp":
             return McpSource(tool, place, settings.allowed_endpoints, operator)
+        case "openenv":
+            return OpenEnvSource(tool, place, settings.allowed_endpoints, operator)
         case "code_interpreter":
             return CodeInterpreterSource(tool, place, operator)
         case "file_search":

@@ -1,7 +1,7 @@
 """Tools of MCP servers that the operator allows."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -21,11 +21,11 @@ from services.contracts.origins import origin_of
 from services.core.operator_environment import OperatorEnvironment
 from services.dialects.fields import function_tool, text_field, wrong
 from services.dialects.responses_writer import ServerCall, Unnumbered
-from services.rollouts.tools.base import ToolError
+from services.rollouts.tools.base import ToolError, ToolResult
 from services.rollouts.tools.configuration import McpConfig
 from services.rollouts.tools.endpoints import plain_endpoint
 from services.rollouts.tools.mcp import McpServer
-from services.rollouts.tools.mcp_calls import McpTool
+from services.rollouts.tools.mcp_calls import call_tool
 
 MAX_TOOLS = 256
 """Tools of one server."""
@@ -51,46 +51,57 @@ class McpSource:
             message = "must be never: the server's tools are run without asking"
             raise InvalidRequest(message, param=f"{place}.require_approval")
         self.label = text_field(tool, "server_label", place)
-        url = text_field(tool, "server_url", place)
-        try:
-            address = _URL.validate_python(url)
-        except ValidationError:
-            raise InvalidRequest("is not a URL", param=f"{place}.server_url") from None
+        address = server_url(tool, place, allowed)
         self._config = McpConfig(url=address, timeout=60)
-        origin = origin_of(address)
-        if origin not in allowed:
-            message = f"{origin} is not among the operator's TEMPER_ALLOWED_ENDPOINTS"
-            raise PermissionDenied(message, param=f"{place}.server_url")
-        self._allowed = _allowed_tools(tool.get("allowed_tools"), f"{place}.allowed_tools")
+        self._allowed = allowed_tools(tool.get("allowed_tools"), f"{place}.allowed_tools")
         self._endpoint = plain_endpoint(address, operator)
 
     async def open(self, stack: AsyncExitStack) -> Opened:
         """Begin a session and ask for the tools; raises `BadGateway`."""
         server = await stack.enter_async_context(McpServer(self._endpoint, self._config))
-        try:
-            listed = await _listed(server)
-        except ToolError as error:
-            message = f"the MCP server {self.label!r} does not list its tools: {error.error}"
-            raise BadGateway(message, code="mcp_list_tools_failed") from error
-        kept = [each for each in listed if self._allowed is None or each["name"] in self._allowed]
-        item = {
-            "id": f"mcpl_{secrets.token_hex(12)}",
-            "type": "mcp_list_tools",
-            "server_label": self.label,
-            "tools": kept,
-            "error": None,
-        }
-        return Opened([_McpFunction(self.label, server, each) for each in kept], [item])
+
+        async def call(name: str, arguments: JsonObject) -> ToolResult:
+            return await call_tool(server, name, arguments)
+
+        return await opened_server(self.label, server.listed, call, self._allowed)
 
 
-class _McpFunction:
-    """One tool of a server."""
+async def opened_server(
+    label: str,
+    listed: Callable[[], Awaitable[Sequence[JsonObject]]],
+    call: Callable[[str, JsonObject], Awaitable[ToolResult]],
+    allowed: frozenset[str] | None,
+) -> Opened:
+    """The first tools of a server that tells them; raises `BadGateway`."""
+    try:
+        tools = (await listed())[:MAX_TOOLS]
+    except ToolError as error:
+        message = f"the server {label!r} does not list its tools: {error.error}"
+        raise BadGateway(message, code="mcp_list_tools_failed") from error
+    kept = [_described(tool) for tool in tools if allowed is None or tool["name"] in allowed]
+    item = {
+        "id": f"mcpl_{secrets.token_hex(12)}",
+        "type": "mcp_list_tools",
+        "server_label": label,
+        "tools": kept,
+        "error": None,
+    }
+    return Opened([ServerFunction(label, each, call) for each in kept], [item])
 
-    def __init__(self, label: str, server: McpServer, described: JsonObject) -> None:
+
+class ServerFunction:
+    """One tool of a server; its calls are shown as OpenAI shows those of MCP."""
+
+    def __init__(
+        self,
+        label: str,
+        described: JsonObject,
+        call: Callable[[str, JsonObject], Awaitable[ToolResult]],
+    ) -> None:
         name = described["name"]
         self.schema = function_tool(name, described["description"], described["input_schema"])
         self._label = label
-        self._tool = McpTool(server, name, idempotent=False)
+        self._call = call
 
     def begun(self, identity: str, call: ServerCall) -> Shown:
         """See `Tool`."""
@@ -108,7 +119,7 @@ class _McpFunction:
         if arguments is None:
             return _failed(item, "Error: the arguments are not a JSON object.")
         try:
-            result = await self._tool.run(arguments)
+            result = await self._call(call.name, arguments)
         except ToolError as error:
             return _failed(item, error.text)
         text = result.text[:LONGEST_OUTPUT]
@@ -135,7 +146,8 @@ def _failed(item: JsonObject, text: str) -> Reply:
     return Reply(text, Shown(shown, (("response.mcp_call.failed", {}),)))
 
 
-def _allowed_tools(given: Any, place: str) -> frozenset[str] | None:
+def allowed_tools(given: Any, place: str) -> frozenset[str] | None:
+    """The names in ``allowed_tools``, None for all; raises `InvalidRequest`."""
     names = given.get("tool_names") if isinstance(given, dict) else given
     if names is None:
         return None
@@ -144,14 +156,28 @@ def _allowed_tools(given: Any, place: str) -> frozenset[str] | None:
     return frozenset(names)
 
 
-async def _listed(server: McpServer) -> list[JsonObject]:
-    """The first tools of a server; raises `ToolError`."""
-    return [
-        {
-            "name": tool["name"],
-            "description": tool.get("description"),
-            "input_schema": tool.get("inputSchema") or {"type": "object", "properties": {}},
-            "annotations": tool.get("annotations"),
-        }
-        for tool in (await server.listed())[:MAX_TOOLS]
-    ]
+def server_url(tool: JsonObject, place: str, allowed: Sequence[str]) -> AnyHttpUrl:
+    """The address of a server that the operator allows.
+
+    Raises `InvalidRequest` and `PermissionDenied`.
+    """
+    param = f"{place}.server_url"
+    try:
+        url = _URL.validate_python(text_field(tool, "server_url", place))
+    except ValidationError:
+        raise InvalidRequest("is not a URL", param=param) from None
+    if origin_of(url) not in allowed:
+        message = f"{origin_of(url)} is not among the operator's TEMPER_ALLOWED_ENDPOINTS"
+        raise PermissionDenied(message, param=param)
+    return url
+
+
+def _described(tool: JsonObject) -> JsonObject:
+    return {
+        "name": tool["name"],
+        "description": tool.get("description"),
+        "input_schema": tool.get("inputSchema")
+        or tool.get("input_schema")
+        or {"type": "object", "properties": {}},
+        "annotations": tool.get("annotations"),
+    }

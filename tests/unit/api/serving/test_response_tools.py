@@ -10,8 +10,10 @@ import openai
 import pytest
 from openai.types.responses import Response
 
+from tests.support.engines.environment_server import EnvironmentServer
 from tests.support.engines.serving_worker import RunningServing, ServingWorker
 from tests.support.processes import running_service
+from tests.support.waiting import wait_for
 from tests.unit.api.tool_upstream import Exchange, ToolUpstream, running_upstream
 
 STEP_SECONDS = 60.0
@@ -50,12 +52,18 @@ def sums(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def settings(services: ToolUpstream, sums: str) -> dict[str, Any]:
+def game() -> Iterator[EnvironmentServer]:
+    with EnvironmentServer() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(services: ToolUpstream, sums: str, game: EnvironmentServer) -> dict[str, Any]:
     return {
         "serving_wait_seconds": 60.0,
         "sandbox_url": services.url,
         "retrieval_url": services.url,
-        "allowed_endpoints": [sums],
+        "allowed_endpoints": [sums, game.origin],
         "response_turns": 3,
     }
 
@@ -140,6 +148,32 @@ def test_tools_end_at_their_limits_and_their_failures_are_the_models(
     assert [item.type for item in few.output].count("mcp_call") == 1
 
 
+def test_an_environment_plays_an_episode_for_each_response(
+    serving: RunningServing, client: openai.OpenAI, game: EnvironmentServer
+) -> None:
+    tool: Any = {
+        "type": "openenv",
+        "server_label": "game",
+        "server_url": game.origin,
+        "reset": {"level": 2},
+        "allowed_tools": ["add"],
+    }
+
+    played: Any = ask(client, '{"by": 4}', tools=[tool])
+
+    assert [item.type for item in played.output] == ["mcp_list_tools", "mcp_call", "message"]
+    assert [each.name for each in played.output[0].tools] == ["add"]
+    assert (played.output[1].name, played.output[1].status) == ("add", "completed")
+    assert played.output[1].output in played.output_text
+    assert [each["level"] for each in game.resets] == [2]
+    wait_for(lambda: game.sessions == 0, "the episode's session to end")
+    serving.engine.always_calls = True
+    again = game.opened
+    endless: Any = ask(client, '{"by": 1}', tools=[tool])
+    assert endless.incomplete_details.reason == "max_turns"
+    assert game.opened == again + 1  # one episode for all its turns
+
+
 def test_a_tool_that_is_not_allowed_is_refused_by_its_field(
     client: openai.OpenAI, sums: str
 ) -> None:
@@ -153,6 +187,8 @@ def test_a_tool_that_is_not_allowed_is_refused_by_its_field(
         ("tools[0].vector_store_ids[0]", {**SEARCH, "vector_store_ids": ["../etc"]}),
         ("tools[0].max_num_results", {**SEARCH, "max_num_results": 0.5}),
         ("tools[0].type", {"type": "computer_use"}),
+        ("tools[0].server_url", {**mcp, "type": "openenv", "server_url": "http://127.0.0.1:1"}),
+        ("tools[0].reset", {**mcp, "type": "openenv", "reset": [1]}),
     ]
     for param, tool in wrong:
         with pytest.raises(openai.APIStatusError) as refused:

@@ -175,7 +175,7 @@ def test_a_conversation_with_tools_shows_calls_and_remembers_them(
     )
     cold = JSONResponse({"error": NOT_READY}, 503)
     server.on("/v1/responses", cold, ended, failed, ended)
-    tools = [tool_of("code_interpreter", 1), tool_of("mcp=http://127.0.0.1:1/mcp", 2)]
+    tools = [tool_of("code_interpreter", 1), tool_of("openenv=http://127.0.0.1:1", 2)]
     history = ChatHistory(client, Output(as_json=False), "tiny", None, 60.0, {}, tools)
 
     history.ask("1+2?")
@@ -187,7 +187,7 @@ def test_a_conversation_with_tools_shows_calls_and_remembers_them(
     assert printed.out == "It is 3.\nIt is 3.\n"
     assert "code_interpreter_call: 1+2" in printed.err
     _, first, _, last = bodies(server)
-    assert [tool["type"] for tool in first["tools"]] == ["code_interpreter", "mcp"]
+    assert [tool["type"] for tool in first["tools"]] == ["code_interpreter", "openenv"]
     assert first["store"] is False
     asked, again = ({"role": "user", "content": text} for text in ("1+2?", "and 2 more?"))
     assert last["input"] == [asked, call, said, again]
