@@ -76,11 +76,12 @@ def function_call(identity: Any, name: str, arguments: JsonObject) -> JsonObject
     return {"id": str(identity or ""), "type": "function", "function": function}
 
 
-def function_tool(name: str, description: Any, parameters: Any) -> JsonObject:
-    """A tool in the shape of chat completions."""
+def function_tool(name: str, description: Any, parameters: Any, strict: Any = None) -> JsonObject:
+    """A tool in the shape of chat completions; ``strict`` is kept where it is true."""
     described = {"description": description} if isinstance(description, str) else {}
     schema = parameters if isinstance(parameters, dict) else {"type": "object", "properties": {}}
-    return {"type": "function", "function": {"name": name, **described, "parameters": schema}}
+    function = {"name": name, **described, "parameters": schema}
+    return {"type": "function", "function": function | ({"strict": True} if strict is True else {})}
 
 
 def ignored(body: JsonObject, neutral: Mapping[str, tuple[Any, ...]]) -> tuple[str, ...]:

@@ -112,7 +112,9 @@ def _tool(tool: JsonObject, place: str) -> JsonObject:
     if tool.get("type") not in (None, "custom"):
         raise wrong(f"{place}.type", tool.get("type"), "custom: a tool runs where the agent runs")
     name = text_field(tool, "name", place)
-    return function_tool(name, tool.get("description"), tool.get("input_schema"))
+    return function_tool(
+        name, tool.get("description"), tool.get("input_schema"), tool.get("strict")
+    )
 
 
 def _body(answer: ModelAnswer) -> JsonObject:

@@ -122,7 +122,7 @@ def _tool(tool: JsonObject, place: str) -> JsonObject:
     if tool.get("type") != "function":
         raise wrong(f"{place}.type", tool.get("type"), "function: a tool runs where the agent runs")
     name = text_field(tool, "name", place)
-    return function_tool(name, tool.get("description"), tool.get("parameters"))
+    return function_tool(name, tool.get("description"), tool.get("parameters"), tool.get("strict"))
 
 
 def _body(answer: ModelAnswer) -> JsonObject:

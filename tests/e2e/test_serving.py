@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import anthropic
 import openai
 import psutil
 import pytest
@@ -209,6 +211,59 @@ def test_the_openai_package_gets_its_requested_outputs(stack: Stack) -> None:
     ) as stream:
         next(iter(stream))
     assert ask(client) == whole
+
+
+def test_responses_and_messages_are_answered_by_the_same_engine(stack: Stack) -> None:
+    client: Any = stack.client()
+    plain: Any = client.chat.completions.create(
+        model="tiny", messages=QUESTION, max_tokens=8, temperature=0
+    )
+    said = plain.choices[0].message.content
+    asked = {"model": "tiny", "input": "12+34=", "max_output_tokens": 8, "temperature": 0}
+
+    whole = client.responses.create(**asked)
+    with client.responses.stream(**asked) as events:
+        deltas = [each.delta for each in events if each.type == "response.output_text.delta"]
+    later = client.responses.create(**asked, background=True)
+    ended = wait_for(lambda: _ended(client, later.id), "the background response ends")
+    formed = client.responses.create(
+        model="tiny",
+        input="12+34=",
+        previous_response_id=whole.id,
+        text={"format": {"type": "json_schema", "name": "sum", "schema": SCHEMA, "strict": True}},
+    )
+    function = {"type": "function", **TOOL["function"]}
+    called = client.responses.create(
+        model="tiny", input="add", tools=[function], tool_choice={"type": "function", "name": "add"}
+    )
+
+    assert (whole.output_text, "".join(deltas), ended.output_text) == (said, said, said)
+    assert whole.usage.input_tokens == plain.usage.prompt_tokens
+    assert json.loads(formed.output_text)["sum"] in (46, 47)
+    [call] = called.output
+    assert (call.type, call.name) == ("function_call", "add")
+    assert json.loads(call.arguments)["a"] in (1, 2)
+
+    messages: Any = anthropic.Anthropic(base_url=stack.url, api_key="none", timeout=LIMIT_SECONDS)
+    request = {"model": "tiny", "messages": QUESTION, "extra_body": {"temperature": 0}}
+    answer = messages.messages.create(**request, max_tokens=8)
+    counted = messages.messages.count_tokens(model="tiny", messages=QUESTION)
+    with messages.messages.stream(**request, max_tokens=8) as stream:
+        streamed = stream.get_final_message()
+    schema = TOOL["function"]["parameters"]
+    tool = {"name": "add", "input_schema": schema, "strict": True}
+    used = messages.messages.create(
+        **request, max_tokens=200, tools=[tool], tool_choice={"type": "tool", "name": "add"}
+    )
+    assert answer.content[0].text == streamed.content[0].text == said
+    assert answer.usage.input_tokens == counted.input_tokens == plain.usage.prompt_tokens
+    [use] = used.content
+    assert (use.type, use.name, use.input["a"] in (1, 2)) == ("tool_use", "add", True)
+
+
+def _ended(client: Any, response_id: str) -> Any:
+    response = client.responses.retrieve(response_id)
+    return response if response.status not in ("queued", "in_progress") else None
 
 
 def test_the_next_request_is_answered_after_the_gateway_and_the_worker_were_killed(

@@ -95,7 +95,8 @@ def split_tools(
     for place, tool in objects(list(declared), "tools"):
         if tool.get("type") == "function":
             name = text_field(tool, "name", place)
-            functions.append(function_tool(name, tool.get("description"), tool.get("parameters")))
+            described, parameters = tool.get("description"), tool.get("parameters")
+            functions.append(function_tool(name, described, parameters, tool.get("strict")))
         else:
             sources.append(_source(tool, place, settings))
     names = [each["function"]["name"] for each in functions]
