@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.core.process.runtimes import REPOSITORY
-from tests.support.doc_blocks import without_code_blocks
+from tests.support.docs.blocks import without_code_blocks
 
 PAGES = [
     REPOSITORY / "README.md",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from services.core.process.runtimes import REPOSITORY
-from tests.support.doc_blocks import Block, blocks_of, commands_of
+from tests.support.docs.blocks import Block, blocks_of, commands_of
 from tests.support.models.tiny_model import make_tiny_model
 from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.stack import Home, home_in

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.executed import begin, executed, recording
+from tests.support.docs.executed import begin, executed, recording
+from tests.support.docs.walks import walk
 from tests.support.gateway import GatewayClient
 from tests.support.processes import REPOSITORY, running, running_service
-from tests.support.walks import walk
 
 pytestmark = pytest.mark.drill
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.executed import begin, executed, recording
+from tests.support.docs.executed import begin, executed, recording
+from tests.support.docs.walks import walk
 from tests.support.processes import REPOSITORY, running_service
 from tests.support.sandbox import running_sandbox
-from tests.support.walks import walk
 
 pytestmark = pytest.mark.drill
 

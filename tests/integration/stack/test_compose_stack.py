@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from services.contracts.jobs import JobStatus
-from tests.support.doc_blocks import blocks_of
 from tests.support.docker.engine import Engine, running_engine, skip_if_the_firewall_drops
 from tests.support.docker.light_images import build_images, copy_project
+from tests.support.docs.blocks import blocks_of
 from tests.support.processes import REPOSITORY, free_port
 from tests.support.waiting import wait_for
 

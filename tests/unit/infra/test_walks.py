@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.walks import FOLDER, walk
+from tests.support.docs.walks import FOLDER, walk
 
 COUNTS = re.compile(r"^\| \[.*\]\((.*\.md)\).* \| (\d+) \|$", re.MULTILINE)
 INDEX = (FOLDER / "index.md").read_text()

@@ -1,7 +1,7 @@
 """Runs a module as a program, and records which of our files it executes in which phase of a test.
 
-``python -m tests.support.executed FOLDER python -m MODULE ...``: a launcher of `running`. A test
-names the phase in a file of the folder, and waits until every process has taken notice.
+``python -m tests.support.docs.executed FOLDER python -m MODULE ...``: a launcher of `running`. A
+test names the phase in a file of the folder, and waits until every process has taken notice.
 """
 
 import ast
@@ -24,7 +24,7 @@ PHASE = "phase"
 
 def recording(folder: Path) -> list[str]:
     """The launcher of a process that records into a folder."""
-    return [sys.executable, "-m", "tests.support.executed", str(folder)]
+    return [sys.executable, "-m", "tests.support.docs.executed", str(folder)]
 
 
 def begin(phase: str, folder: Path, processes: int) -> None:

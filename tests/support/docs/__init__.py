@@ -1,0 +1,1 @@
+"""What the documentation says: its blocks of code, and the files of its walks."""
