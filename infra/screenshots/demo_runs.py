@@ -73,10 +73,13 @@ class DemoRuns:
     @cached_property
     def campaign(self) -> Job:
         """The campaign of three loops."""
-        page = self._client.jobs.page(kind=JobKind.CAMPAIGN, status=JobStatus.SUCCEEDED, most=1)
-        if not page.data:
-            raise DemoMissing("temper demo campaign")
-        return page.data[0]
+        page = self._client.jobs.page(
+            kind=JobKind.CAMPAIGN, status=JobStatus.SUCCEEDED, most=SEARCHED
+        )
+        for job in page.data:
+            if job.model == BASE:
+                return job
+        raise DemoMissing("temper demo campaign")
 
     @cached_property
     def resumed(self) -> Job:
