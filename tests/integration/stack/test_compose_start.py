@@ -1,7 +1,7 @@
 """The unchanged docker-compose.yml comes up on an engine, whatever starts first.
 
-All services but the sandbox are stand-ins that only answer health probes; networks, addresses,
-users, volumes, read-only file systems and probes are the real ones.
+All services but the sandbox and retrieval are stand-ins that only answer health probes; networks,
+addresses, users, volumes, read-only file systems and probes are the real ones.
 """
 
 import json
@@ -42,6 +42,16 @@ asked = web.Request("http://sandbox:8081/run_code", json.dumps(program).encode()
 print(web.urlopen(asked, timeout=120).read().decode())
 """
 """A request as the gateway makes it."""
+RETRIEVE = """
+import json, urllib.error, urllib.request as web
+query = {"queries": ["who?"], "index": "none"}
+content = {"Content-Type": "application/json"}
+asked = web.Request("http://retrieval:8082/retrieve", json.dumps(query).encode(), content)
+try:
+    print(web.urlopen(asked, timeout=120).read().decode())
+except urllib.error.HTTPError as refused:
+    print(refused.read().decode())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +95,15 @@ def test_the_sandbox_runs_programs_in_the_container_that_it_is_given(engine: Eng
     answer = engine.compose("exec", "-T", "api", "python", "-I", "-S", "-c", RUN_CODE)
 
     assert json.loads(answer)["run_result"]["stdout"] == "True\n"  # with a user id of its own
+
+
+def test_retrieval_answers_the_gateway(engine: Engine) -> None:
+    skip_if_the_firewall_drops()
+    engine.compose(*UP)
+
+    answer = engine.compose("exec", "-T", "api", "python", "-I", "-S", "-c", RETRIEVE)
+
+    assert json.loads(answer)["error"]["code"] == "index_not_found"
 
 
 def script_addresses(engine: Engine) -> dict[str, str]:

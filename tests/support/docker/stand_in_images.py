@@ -1,8 +1,8 @@
 """Images whose services only answer health probes, in place of those of the compose file.
 
 Their file system is the Python that runs the tests, a shell, and the libraries of both, so that
-nothing is downloaded. Each image starts the stand-in of its service; probes and the sandbox are the
-real ones.
+nothing is downloaded. Each image starts the stand-in of its service; probes, the sandbox and
+retrieval are the real ones.
 """
 
 import io
@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.docker import light_sandbox
+from tests.support.docker import light_services
 from tests.support.docker.engine import Engine
 from tests.support.processes import REPOSITORY
 
@@ -30,10 +30,11 @@ SCRIPTS = {
 LEFT_OUT = {"__pycache__", "site-packages", "test", "idlelib", "lib2to3", "ensurepip", "tkinter"}
 OWNED = ("/var/lib/temper", "/srv/campaigns")
 """Folders below which Temper writes; new volumes are owned as they are."""
+INDEXER = f"{light_services.APP}/services/retrieval/worker.py"
+"""The module that the indexer's command names; the stand-in takes its place."""
 BASE = "temper-stand-in"
 IMAGES = {
     "temper-api": "8080",
-    "temper-retrieval": "8082",
     "temper-campaigns": "",
     "temper-trainer": "",
     "temper-evaluator": "",
@@ -51,9 +52,10 @@ def make_images(engine: Engine) -> None:
         command = ["python", "-I", "-S", "/stand_in.py", *([port] if port else [])]
         changes = [f"CMD {json.dumps(command)}", "WORKDIR /app"]
         _commit(engine, container, image, changes)
-    variables = [f"ENV {name}={value}" for name, value in light_sandbox.VARIABLES.items()]
-    own = [f"CMD {json.dumps(light_sandbox.COMMAND)}", f"WORKDIR {light_sandbox.APP}", *variables]
-    _commit(engine, container, "temper-sandbox", own)
+    variables = [f"ENV {name}={value}" for name, value in light_services.VARIABLES.items()]
+    for image, real in light_services.COMMANDS.items():
+        own = [f"CMD {json.dumps(real)}", f"WORKDIR {light_services.APP}", *variables]
+        _commit(engine, container, image, own)
     engine.docker("rm", container)
 
 
@@ -73,20 +75,20 @@ def _file_system() -> bytes:
             archive.add(program)
             if link != str(program):
                 _add_link(archive, link, str(program))
-        for library in _libraries(*programs.values(), *light_sandbox.native_files()):
-            archive.add(library.resolve(), arcname=str(library))
-        for path, name in light_sandbox.files():
-            archive.add(path, arcname=name)
-        for entry in light_sandbox.folders():
+        for library in _libraries(*programs.values(), *light_services.native_files()):
+            if not light_services.is_packaged(library):
+                archive.add(library.resolve(), arcname=str(library))
+        for path, name in light_services.files():
+            archive.add(path, arcname=name, filter=_without_the_indexer)
+        for entry in light_services.folders():
             archive.addfile(entry)
-        _add_file(archive, f"/{light_sandbox.RUNTIME}/runtime.json", light_sandbox.STAMP)
+        _add_file(archive, f"/{light_services.RUNTIME}/runtime.json", light_services.STAMP)
         archive.add(sysconfig.get_path("stdlib", vars=_base()), filter=_without_what_is_unused)
         archive.add(STAND_IN, arcname="/stand_in.py")
         archive.add(PROBES, arcname="/opt/temper/health")
         for name, line in SCRIPTS.items():
             _add_file(archive, f"/usr/local/bin/{name}", f"#!/bin/sh\n{line}\n")
-        # The indexer's command names its module.
-        _add_file(archive, "/app/services/retrieval/worker.py", STAND_IN.read_text())
+        _add_file(archive, INDEXER, STAND_IN.read_text())
         for folder in OWNED:
             _add_folder(archive, folder, 10001)
         _add_folder(archive, "/tmp", 0)
@@ -112,6 +114,10 @@ def _libraries(*programs: Path) -> Iterator[Path]:
 def _without_what_is_unused(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     name = Path(entry.name).name
     return None if name in LEFT_OUT or name.startswith("config-") else entry
+
+
+def _without_the_indexer(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if entry.name == INDEXER.lstrip("/") else entry
 
 
 def _add_file(archive: tarfile.TarFile, path: str, text: str) -> None:
