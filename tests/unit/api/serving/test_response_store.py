@@ -7,24 +7,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from services.api.responses import store
 from services.api.responses.expiry import ResponseExpiry
 from services.api.responses.store import MAX_ATTEMPTS, End, Progress
 from services.core.db.engine import Database
+from services.core.db.migrate import migrate
 from services.core.db.tables import ResponseRow
+from tests.support.servers import running_postgres
 
 DAY = 86_400.0
 LARGE = 1 << 30
 LEASE = 60.0
 
 
-@pytest.fixture
-def database(tmp_path: Path, migrated: Path) -> Iterator[Database]:
-    shutil.copy(migrated, tmp_path / "temper.db")
-    database = Database(f"sqlite:///{tmp_path / 'temper.db'}")
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with running_postgres() as url:
+        database = Database(url)
+        migrate(database)
+        database.close()
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path, migrated: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        shutil.copy(migrated, tmp_path / "temper.db")
+        database = Database(f"sqlite:///{tmp_path / 'temper.db'}")
+    else:
+        database = Database(request.getfixturevalue("postgres"))
     yield database
+    with database.write() as session:
+        session.execute(delete(ResponseRow))
     database.close()
 
 
