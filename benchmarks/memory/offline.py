@@ -104,7 +104,7 @@ def _calling(meter: Meter) -> Iterator[None]:
     """Within it, every trainer calls the meter."""
     train = Trainer.train
 
-    class Calling(TrainerCallback):  # type: ignore[misc]
+    class Calling(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
         def on_train_begin(self, *_: Any, **__: Any) -> None:
             meter.begin()
 

@@ -147,7 +147,8 @@ def request(model: str, prompts: str, recipe: Recipe, steps: int, seed: int) -> 
 def _curve(
     demo: Demo, recipe: Recipe, seed: int, before: Evaluation, after: Evaluation, job: str
 ) -> Curve:
-    assert before.metrics is not None and after.metrics is not None  # noqa: PT018
+    assert before.metrics is not None
+    assert after.metrics is not None
     events = demo.client.jobs.events(job, most=EVENTS).data
     rewards = {
         int(event.data["step"]): float(event.data[REWARD])

@@ -47,7 +47,7 @@ def in_whole_rows(forward: Any) -> Any:
         **others: Any,
     ) -> Tensor:
         if input_ids is None or inputs_embeds is not None or positions.ndim != 1:
-            raise NotImplementedError("exact_on_policy is for models of text alone")
+            raise ValueError("exact_on_policy is for models of text alone")
         count = len(positions)
         missing = (0, kernels.missing_rows(count))
         ids, places = functional.pad(input_ids, missing), functional.pad(positions, missing)
@@ -64,7 +64,7 @@ def store(
     value_cache: Tensor,
     slot_mapping: Tensor,
     isa: str,  # noqa: ARG001 - as vLLM calls it
-    **scales: Any,  # noqa: ARG001
+    **scales: Any,  # noqa: ARG001 - as vLLM calls it
 ) -> None:
     """Put keys and values (t, k, d) into their slots of the caches (blocks, k, size, d); slots that
     are negative are none."""
@@ -87,15 +87,15 @@ def attend(
     sliding_window: int,
     block_table: Tensor,
     softcap: float,
-    scheduler_metadata: Tensor,  # noqa: ARG001
+    scheduler_metadata: Tensor,  # noqa: ARG001 - as vLLM calls it
     s_aux: Tensor | None,
     dynamic_causal: Tensor | None = None,
-    **scales: Any,  # noqa: ARG001
+    **scales: Any,  # noqa: ARG001 - as vLLM calls it
 ) -> None:
     """Write the attention of ``query`` (t, h, d) into ``output``, sequence after sequence."""
     special = (alibi_slopes, s_aux, dynamic_causal)
     if not causal or sliding_window >= 0 or softcap or any(each is not None for each in special):
-        raise NotImplementedError("exact_on_policy is for plain causal attention")
+        raise ValueError("exact_on_policy is for plain causal attention")
     starts = query_start_loc.tolist()
     counts = [after - before for before, after in pairwise(starts)]
     decoded = [number for number, count in enumerate(counts) if count == 1]

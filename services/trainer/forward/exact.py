@@ -18,14 +18,14 @@ EXACT = "exact"
 FIELD = "method"
 
 
-class ExactLinear(nn.Linear):  # type: ignore[misc]
+class ExactLinear(nn.Linear):  # type: ignore[misc]  # torch is untyped here
     """A linear layer whose rows do not depend on each other."""
 
     def forward(self, states: Tensor) -> Tensor:
         return kernels.linear(states, self.weight, self.bias)
 
 
-class _Attention(torch.autograd.Function):  # type: ignore[misc]
+class _Attention(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
     """The engine's attention, with the gradient of torch's own."""
 
     @staticmethod

@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
-
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.trajectories import Trajectory
-from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.online import OnlineSettings
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
-from services.inference.vllm.model_config import read_model_config
-from services.inference.vllm.server import StartupProgress
 from services.models.tokenizer_ids.compare import check_prepared
 from services.models.tokenizer_ids.id_map import map_ids
 from services.models.tokenizer_ids.prepared import prepare_tokenizer
@@ -46,9 +40,13 @@ from services.trainer.rl.groups import (
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import ColocatedEngine, LearnerSpec
 from services.trainer.rl.loop import Training
-from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.policy_server.building import (
+    build_policy_engine,
+    serves_merged,
+    version_bytes,
+)
 from services.trainer.rl.policy_server.guests import open_to_guests
-from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
+from services.trainer.rl.policy_server.placement import Devices, divide
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import (
@@ -61,7 +59,6 @@ from services.trainer.rl.spec import (
     TEACHER,
     Online,
     OnlineSpec,
-    is_exact,
     masks_truncated,
     online_method,
     overlong_penalty_of,
@@ -69,7 +66,7 @@ from services.trainer.rl.spec import (
     response_budget,
     rewards_of,
 )
-from services.trainer.rl.weight_folder import weight_bytes, weight_folder
+from services.trainer.rl.weight_folder import weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
 TOKENIZER_FOLDER = "tokenizer"
@@ -136,7 +133,7 @@ async def open_training(
             weight_folder(
                 job_dir,
                 spec.model,
-                version_bytes=_version_bytes(spec, online),
+                version_bytes=version_bytes(spec, online),
                 warn=lambda text: reporter.message(text, "warn"),
             )
         )
@@ -260,7 +257,7 @@ def _learner_spec(
         method=spec.method,
         max_response_length=budget,
         engine=engine,
-        publishes_merged=_serves_merged(spec),
+        publishes_merged=serves_merged(spec),
     )
 
 
@@ -310,81 +307,3 @@ def _first_probes(rows: Sequence[TrainingPrompt], context: RolloutContext) -> li
         message = f"the chat template refuses all prompts: {refusal}"
         raise InvalidRequest(message, param="training_file")
     return probes
-
-
-ADAPTER_CONFIG = "adapter_config.json"
-
-MAX_ADAPTERS = 5
-
-
-async def build_policy_engine(
-    spec: OnlineSpec,
-    online: Online,
-    devices: Devices,
-    sync: WeightSync,
-    version: int,
-    job_dir: Path,
-    tokenizer: Path,
-    reporter: Reporter,
-) -> PolicyEngine:
-    """The policy's engine, not started yet.
-
-    Full weights are published first, so that it starts with them; adapters are loaded once it
-    serves the base, or published merged into it.
-    """
-
-    def report(progress: StartupProgress) -> None:
-        elapsed = round(progress.elapsed_seconds, 1)
-        reporter.message(f"vLLM: {progress.phase} ({elapsed} s)", elapsed_seconds=elapsed)
-
-    settings = online.hyperparameters
-    rank = None if _serves_merged(spec) else _lora_rank(spec, settings)
-    return PolicyEngine(
-        spec.vllm.python,
-        spec.model if rank is not None else await sync.publish(version),
-        job_dir,
-        engine_options(online, spec, devices),
-        tokenizer=tokenizer,
-        trusted=spec.model in spec.trusted,
-        lora_rank=rank,
-        adapters=min(settings.max_staleness + 2, MAX_ADAPTERS),
-        devices=devices.engines,
-        sleep=devices.sleep,
-        version=version,
-        exact=is_exact(online),
-        on_progress=report,
-    )
-
-
-def _version_bytes(spec: OnlineSpec, online: Online) -> int:
-    """The size of a published version: of the model's files, or of its weights in float32."""
-    stored = weight_bytes(spec.model)
-    in_float32 = is_exact(online) or _serves_merged(spec)
-    return stored if not in_float32 or read_model_config(spec.model).is_float32 else 2 * stored
-
-
-def _serves_merged(spec: OnlineSpec) -> bool:
-    """Whether the engine samples from an adapter that is merged into its base.
-
-    Without a GPU vLLM gathers the adapter's matrices for every token: an answer takes minutes.
-    """
-    optimizer = online_method(spec.method).hyperparameters.optimizer
-    return spec.vllm.on_cpu and optimizer.training_type is TrainingType.LORA
-
-
-class _AdapterConfig(BaseModel):
-    r: int
-
-
-def _lora_rank(spec: OnlineSpec, settings: OnlineSettings) -> int | None:
-    """The rank of the trained adapter; None for full fine-tuning."""
-    optimizer = settings.optimizer
-    if optimizer.training_type is not TrainingType.LORA:
-        return None
-    if spec.adapter is None:
-        return optimizer.lora.rank
-    try:
-        return _AdapterConfig.model_validate_json((spec.adapter / ADAPTER_CONFIG).read_bytes()).r
-    except (OSError, ValidationError) as error:
-        message = f"{spec.adapter} is not a LoRA adapter: {error}"
-        raise InvalidRequest(message, param="model") from error

@@ -22,7 +22,7 @@ class ScoreForward:
         self._causal = causal
 
     # Lengths differ in every batch: torch's compiler sees the trunk alone.
-    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
+    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]  # torch is untyped here
     def __call__(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
     ) -> tuple[None, None, Tensor]:

@@ -81,7 +81,7 @@ class SequenceForward:
         """Why sequences are padded; None where they are not."""
 
     # Lengths differ in every batch: torch's compiler sees the trunk alone.
-    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
+    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]  # torch is untyped here
     def __call__(
         self,
         input_ids: Tensor | None = None,

@@ -75,7 +75,8 @@ def requested(submission: Submission) -> CreateFineTuningJob:
 
 def settings(submission: Submission) -> ReinforcementHyperparameters | PpoHyperparameters:
     method = requested(submission).method
-    assert method is not None and method.online is not None  # noqa: PT018
+    assert method is not None
+    assert method.online is not None
     made = method.online.hyperparameters
     assert isinstance(made, ReinforcementHyperparameters | PpoHyperparameters)
     return made
