@@ -42,8 +42,11 @@ class SeenPrompt(BaseModel):
 
 
 class CurriculumState(BaseModel):
-    """What a curriculum has seen and drawn, as a checkpoint keeps it. ``drawn`` has the rows of the
-    draws whose groups are pending."""
+    """What a curriculum has seen and drawn, as a checkpoint keeps it.
+
+    ``seen`` is in the order in which rows are chosen from. ``drawn`` has the rows of the draws
+    whose groups are pending, and ``observed`` those of them whose samples were counted.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -51,6 +54,7 @@ class CurriculumState(BaseModel):
     seen: tuple[SeenPrompt, ...] = ()
     replays: tuple[int, ...] = ()
     drawn: dict[int, int] = {}
+    observed: tuple[int, ...] = ()
 
 
 @dataclass
@@ -88,6 +92,7 @@ class CurriculumOrder:
         self._seen = {each.row: each.model_copy() for each in state.seen}
         self._replays = deque(state.replays, MAX_REPLAYS)
         self._drawn = dict(state.drawn)
+        self._observed = set(state.observed)
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
         for each in self._seen.values():
             self._buckets[each.bucket].add(each.row)
@@ -106,9 +111,11 @@ class CurriculumOrder:
         return self._drawn[draw]
 
     def observe(self, draw: int, samples: int, passed: int) -> None:
-        """Note how many samples of a draw's group passed."""
-        if not samples:
+        """Note how many samples of a draw's group passed; once, as a restart ends a finished group
+        again."""
+        if not samples or draw in self._observed:
             return
+        self._observed.add(draw)
         row = self._drawn[draw]
         known = self._seen.get(row)
         if known is None:
@@ -125,11 +132,15 @@ class CurriculumOrder:
         """The state for a checkpoint; draws that are not ``pending`` are forgotten."""
         kept = set(pending)
         self._drawn = {draw: row for draw, row in self._drawn.items() if draw in kept}
+        self._observed &= kept
         return CurriculumState(
             uniform=self._uniform,
-            seen=tuple(each.model_copy() for each in self._seen.values()),
+            seen=tuple(
+                self._seen[row].model_copy() for bucket in self._buckets for row in bucket.rows
+            ),
             replays=tuple(self._replays),
             drawn=self._drawn,
+            observed=tuple(sorted(self._observed)),
         )
 
     def metrics(self) -> dict[str, float]:
