@@ -220,6 +220,30 @@ def test_the_sandbox_has_no_secrets_and_reaches_only_gateway_and_campaigns(
     assert services["api"]["environment"]["TEMPER_SANDBOX_URL"] == "http://sandbox:8081"
 
 
+@pytest.mark.parametrize(
+    ("variables", "addresses"),
+    [({}, "169.254.0.0/16"), ({"UNREACHABLE_NETWORK": "198.51.100.0/24"}, "198.51.100.0/24")],
+    ids=["defaults", "allowed"],
+)
+def test_metadata_addresses_lead_out_of_no_container_unless_that_is_allowed(
+    command: list[str], variant: str, variables: dict[str, str], addresses: str
+) -> None:
+    both = ("--format", "json")
+    stack = json.loads(_config(command, variant, *both, profile="cli", variables=variables))
+    networks = stack["networks"]
+
+    inward = {name for name, network in networks.items() if network.get("internal")}
+    for name, service in stack["services"].items():
+        leads_out = bool(set(service["networks"]) - inward)
+        assert ("unreachable" in service["networks"]) is leads_out, name
+    unreachable = networks["unreachable"]
+    assert unreachable["driver_opts"] == {"com.docker.network.bridge.inhibit_ipv4": "true"}
+    assert unreachable["internal"]
+    assert unreachable["ipam"]["config"] == [{"subnet": addresses}]
+    # Not even where the engine gives networks IPv6 addresses by default.
+    assert networks["default"]["enable_ipv6"] is False
+
+
 def test_the_gateway_reaches_retrieval_whose_indexes_persist(
     services: Services,
 ) -> None:

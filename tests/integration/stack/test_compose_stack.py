@@ -20,6 +20,7 @@ import pytest
 from services.contracts.jobs import JobStatus
 from tests.support.docker.engine import Engine, running_engine, skip_if_the_firewall_drops
 from tests.support.docker.light_images import build_images, copy_project
+from tests.support.docker.metadata import metadata_service
 from tests.support.docs.blocks import blocks_of
 from tests.support.processes import REPOSITORY, free_port
 from tests.support.waiting import wait_for
@@ -116,6 +117,11 @@ def test_the_first_hour_and_a_year_of_operations(operator: Operator) -> None:
     assert len(workers(operator, "training")) == 2
     operator.follow("password")
     use(operator, tuned)
+
+    with metadata_service() as address:
+        assert ask_metadata(operator, address) == "nothing"
+        operator.follow("metadata")
+        assert ask_metadata(operator, address) == "credentials"
 
     operator.follow("backup")
     job = begin_endless_job(operator)
@@ -221,6 +227,14 @@ def ask_for_keys(operator: Operator) -> None:
     for service, name in (("trainer", "SANDBOX"), ("campaigns", "GATEWAY")):
         asked = shlex.quote(ASK.replace("NAME", f"TEMPER_{name}_API_KEY"))
         operator.run(f"docker compose exec -T {service} python -c {asked}")
+
+
+def ask_metadata(operator: Operator, address: tuple[str, int]) -> str:
+    """What a worker is told at an address of this machine."""
+    host, port = address
+    asked = f"timeout 5 cat < /dev/tcp/{host}/{port} || echo nothing"
+    said = operator.run(f"docker compose exec -T trainer bash -c {shlex.quote(asked)} 2> /dev/null")
+    return said.strip()
 
 
 def workers(operator: Operator, queue: str) -> list[dict[str, Any]]:

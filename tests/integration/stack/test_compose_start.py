@@ -6,6 +6,7 @@ addresses, users, volumes, read-only file systems and probes are the real ones.
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address
 from pathlib import Path
 from socket import AF_INET
@@ -19,6 +20,7 @@ from tests.support.docker.engine import (
     running_engine,
     skip_if_the_firewall_drops,
 )
+from tests.support.docker.metadata import metadata_service
 from tests.support.docker.stand_in_images import make_images
 from tests.support.processes import free_port
 
@@ -54,12 +56,30 @@ except urllib.error.HTTPError as refused:
 """
 
 
+WITH_A_ROUTE_OUT = ("api", "campaigns", "retrieval", "trainer", "evaluator", "indexer")
+ASK_METADATA = """
+import socket, sys
+try:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5) as asked:
+        print(asked.recv(100).decode())
+except OSError:  # no host has the address
+    print("unreachable")
+"""
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     with running_engine() as engine:
         make_images(engine)
         engine.variables.update(TEMPER_PORT=str(free_port()), HEALTH_INTERVAL="2s")
         yield engine
+
+
+@pytest.fixture
+def metadata() -> Iterator[tuple[str, int]]:
+    """Where this machine answers at a link-local address, as a cloud does, for all that ask."""
+    with metadata_service() as address:
+        yield address
 
 
 def test_the_stack_comes_up_in_any_order_and_after_a_reboot(engine: Engine) -> None:
@@ -104,6 +124,26 @@ def test_retrieval_answers_the_gateway(engine: Engine) -> None:
     answer = engine.compose("exec", "-T", "api", "python", "-I", "-S", "-c", RETRIEVE)
 
     assert json.loads(answer)["error"]["code"] == "index_not_found"
+
+
+def test_metadata_of_the_cloud_is_out_of_reach(engine: Engine, metadata: tuple[str, int]) -> None:
+    engine.compose(*UP)
+    ask = ("python", "-I", "-S", "-c", ASK_METADATA, *map(str, metadata))
+
+    def answer(service: str) -> str:
+        return engine.compose("exec", "-T", service, *ask).strip()
+
+    with ThreadPoolExecutor() as together:
+        answers = dict(zip(WITH_A_ROUTE_OUT, together.map(answer, WITH_A_ROUTE_OUT), strict=True))
+
+    assert answers == dict.fromkeys(WITH_A_ROUTE_OUT, "unreachable")
+    # It is this network that keeps it so.
+    worker = engine.containers()["trainer"]["Id"]
+    engine.docker("network", "disconnect", f"{PROJECT}_unreachable", worker)
+    try:
+        assert answer("trainer") == "credentials"
+    finally:
+        engine.docker("network", "connect", f"{PROJECT}_unreachable", worker)
 
 
 def script_addresses(engine: Engine) -> dict[str, str]:
