@@ -7,7 +7,7 @@ from services.contracts.errors import TemperError
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.models.hub_download import Meter, Snapshot, Transfer
-from services.models.model_code import HUB_PREFIX, check_code
+from services.models.loadable import HUB_PREFIX, check_code
 
 PHASE = "downloading_model"
 _SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")

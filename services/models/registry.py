@@ -23,8 +23,7 @@ from services.core.artifacts import (
     read_serving_needs,
 )
 from services.core.db.tables import CheckpointRow, FileRow, JobRow, ModelRow
-from services.models.model_code import HUB_PREFIX, check_code
-from services.models.readable import check_readable
+from services.models.loadable import HUB_PREFIX, check_code, check_readable
 from services.models.tokenizer_ids.files import TOKENIZER
 from services.models.tokenizer_ids.prepared import speaks_as
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.core.artifacts import ADAPTER_CONFIG, ModelSource, adapter_needs_merge
-from services.models.model_code import code_files
+from services.models.loadable import code_files
 
 MODEL_FOLDER = "model"
 

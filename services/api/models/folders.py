@@ -7,7 +7,7 @@ from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.models.registered import ModelKind
-from services.models.readable import check_readable
+from services.models.loadable import check_readable
 
 CONFIG = "config.json"
 GGUF_MAGIC = b"GGUF"

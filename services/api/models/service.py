@@ -23,7 +23,7 @@ from services.contracts.models.registered import (
 from services.core.artifacts import Artifacts
 from services.core.db.tables import CheckpointPermissionRow, JobRow, ModelRow
 from services.core.settings import Settings
-from services.models.model_code import UNTRUSTED_CODE
+from services.models.loadable import UNTRUSTED_CODE
 from services.models.registry import (
     ResolvedModel,
     get_model_row,

@@ -23,7 +23,7 @@ from services.evaluator.evaluation.identity import (
     differences,
 )
 from services.evaluator.evaluation.results import RESULTS
-from services.models.model_code import code_files
+from services.models.loadable import code_files
 
 REUSE = "reuse.json"
 _MODEL_FILES = (

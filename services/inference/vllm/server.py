@@ -23,7 +23,7 @@ from services.core.process.runtimes import find_runtime
 from services.core.process.server import ServerProcess
 from services.inference.vllm.launch import HOST, NO_ROUTES, Routes, plan_launch
 from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
-from services.models.model_code import SETTING
+from services.models.loadable import SETTING
 
 LOG = "vllm.log"
 POLL_SECONDS = 0.1

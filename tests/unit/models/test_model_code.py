@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.models.model_code import UNTRUSTED_CODE, check_code, code_files
+from services.models.loadable import UNTRUSTED_CODE, check_code, code_files
 
 
 def with_code(folder: Path, name: str, auto_map: object) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from services.api.models.folders import inspect_folder
 from services.contracts.errors import InvalidRequest
-from services.models.readable import check_readable
+from services.models.loadable import check_readable
 
 OTHER_USER = 65534
 

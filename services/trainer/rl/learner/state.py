@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import GenerationConfig
 
-from services.models.model_code import code_files
+from services.models.loadable import code_files
 from services.models.tokenizer_ids.files import GENERATION_CONFIG, copy_tokenizer
 from services.trainer.rl.learner.model import LanguageModel
 from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, cpu_copy
