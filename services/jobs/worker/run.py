@@ -33,7 +33,6 @@ from services.jobs.deadline import is_overdue
 from services.jobs.job import Job, LeaseLost
 from services.jobs.tracking.selection import select_trackers
 from services.jobs.worker.handler import Handler, Launch
-from services.jobs.worker.memory import job_memory
 from services.jobs.worker.outcome import (
     ChildExit,
     read_result,
@@ -46,7 +45,7 @@ from services.jobs.worker.reports import ReportFollower, bound_log, log_tail
 from services.jobs.worker.settings import WorkerSettings
 from services.jobs.worker.stalls import LOG, STACKS, ProgressWatch, Stall, StallLimits, look_into
 from services.jobs.worker.trackers import JobTrackers
-from services.jobs.worker.utilization import UtilizationLog
+from services.jobs.worker.utilization import UtilizationLog, job_memory
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What a job's processes use of its devices, over time."""
+"""What a job's processes use of its devices over time, and how much memory they may hold."""
 
 import json
 import os
@@ -105,6 +105,33 @@ def process_use(pid: int) -> ProcessUse | None:
     fields = rest.split()  # from the third field of proc(5) on
     user, system, resident = int(fields[11]), int(fields[12]), int(fields[21])
     return ProcessUse(name, (user + system) / _TICKS, resident * _PAGE)
+
+
+MEMORY_SHARE = 0.9
+"""Fraction of the machine's memory; the rest is for the worker and the other services."""
+
+CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Files with a container's own limit (cgroup v2 and v1)."""
+
+
+def job_memory(gib: float | None, limits: tuple[Path, ...] = CGROUP_LIMITS) -> int:
+    """The limit in bytes: ``gib`` if set, otherwise `MEMORY_SHARE` of this machine or container."""
+    if gib is not None:
+        return int(gib * 2**30)
+    machine = _PAGE * os.sysconf("SC_PHYS_PAGES")
+    containers = [limit for path in limits if (limit := _limit(path)) is not None]
+    return int(min([machine, *containers]) * MEMORY_SHARE)
+
+
+def _limit(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
 
 
 def _lines(path: Path) -> list[str]:

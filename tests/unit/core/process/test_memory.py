@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.jobs.worker.memory import SHARE, job_memory
+from services.jobs.worker.utilization import MEMORY_SHARE, job_memory
 
 
 def test_a_set_limit_is_used() -> None:
@@ -13,7 +13,7 @@ def test_by_default_a_container_counts_with_its_own_limit(tmp_path: Path) -> Non
     limit = tmp_path / "memory.max"
     limit.write_text("1073741824\n")
 
-    assert job_memory(None, (limit, tmp_path / "absent")) == int((1 << 30) * SHARE)
+    assert job_memory(None, (limit, tmp_path / "absent")) == int((1 << 30) * MEMORY_SHARE)
 
 
 def test_an_unlimited_container_counts_with_the_memory_of_the_machine(tmp_path: Path) -> None:
