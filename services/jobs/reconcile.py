@@ -12,9 +12,8 @@ from services.core.db.engine import now
 from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, ResourceLeaseRow, WorkerRow
 from services.core.process.supervised import tree_name
 from services.jobs.devices import named_devices, release_devices
-from services.jobs.job import NO_DEVICE, Job, LeaseLost, job_from_row
+from services.jobs.job import ITS_TURN, NO_DEVICE, Job, LeaseLost, job_from_row
 from services.jobs.queues import add_wake_up
-from services.jobs.shown_status import ITS_TURN
 from services.jobs.store import fail_job, move_job, release_validation
 from services.jobs.workers import live_workers
 

@@ -19,10 +19,17 @@ from services.jobs.announcements import announce
 from services.jobs.attempts import end_attempt
 from services.jobs.events import Level, append_event, storable, storable_text
 from services.jobs.files import names_file
-from services.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
+from services.jobs.job import (
+    Job,
+    LeaseLost,
+    NewJob,
+    check_move,
+    has_shown_status,
+    job_from_row,
+    shown_status_column,
+)
 from services.jobs.names import new_name
 from services.jobs.queues import add_wake_up, wake_waiting
-from services.jobs.shown_status import has_shown_status, shown_status_column
 from services.jobs.text_search import contains_text
 
 

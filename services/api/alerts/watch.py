@@ -13,7 +13,7 @@ from services.contracts.alerts import AlertRule
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import EventRow, JobRow
-from services.jobs.shown_status import has_shown_status
+from services.jobs.job import has_shown_status
 
 SWEEP_SECONDS = 30.0
 EVENTS_AT_ONCE = 2000

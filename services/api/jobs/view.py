@@ -4,9 +4,8 @@ from typing import TypedDict
 
 from services.contracts.jobs import DownloadProgress, JobError, JobStatus, Progress
 from services.contracts.jobs import Job as JobView
-from services.jobs.job import Job
+from services.jobs.job import Job, shown_status
 from services.jobs.names import name_of
-from services.jobs.shown_status import shown_status
 
 
 class StateFields(TypedDict):

@@ -8,8 +8,7 @@ from sqlalchemy import update
 from services.contracts.jobs import JobKind, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
-from services.jobs.job import NewJob
-from services.jobs.shown_status import shown_status
+from services.jobs.job import NewJob, shown_status
 from services.jobs.store import JobFilter, count_jobs, create_job, get_job, list_jobs
 
 REASONS = (None, "waiting for ftjob-1", "waiting for its turn", "no campaign worker is running")
