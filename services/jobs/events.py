@@ -1,4 +1,7 @@
-"""Events of a job, numbered without gaps in commit order, and values sanitized for storage."""
+"""Events of a job, numbered without gaps in commit order, and their announcement to webhooks.
+
+Values are sanitized for storage.
+"""
 
 import math
 import time
@@ -10,7 +13,9 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
-from services.core.db.tables import EventRow, JobRow
+from services.contracts.webhooks import EventType, WebhookEvent
+from services.core.db.tables import EventRow, JobRow, WebhookDeliveryRow, WebhookRow
+from services.core.ids import new_id
 
 Level = Literal["info", "warn", "error"]
 Type = Literal["message", "metrics"]
@@ -145,3 +150,25 @@ def storable(value: Any) -> Any:
             return None
         case _:
             return value
+
+
+def announce(session: Session, event_type: EventType, data: dict[str, Any]) -> None:
+    """Queue an event for every webhook that wants it: sent if, and only if, the caller commits."""
+    endpoints = session.execute(select(WebhookRow.id, WebhookRow.events)).all()
+    wanting = [endpoint_id for endpoint_id, events in endpoints if event_type in events]
+    if not wanting:
+        return
+    at = time.time()
+    event = WebhookEvent(id=new_id("evt"), type=event_type, created_at=int(at), data=storable(data))
+    content = event.model_dump(mode="json")
+    session.add_all(
+        WebhookDeliveryRow(
+            webhook_id=endpoint_id,
+            event_id=event.id,
+            event=content,
+            status="pending",
+            created_at=at,
+            next_attempt_at=at,
+        )
+        for endpoint_id in wanting
+    )

@@ -15,9 +15,8 @@ from services.contracts.webhooks import EventType
 from services.core.db.changes import announce_change
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
-from services.jobs.announcements import announce
 from services.jobs.attempts import end_attempt
-from services.jobs.events import Level, append_event, storable, storable_text
+from services.jobs.events import Level, announce, append_event, storable, storable_text
 from services.jobs.files import names_file
 from services.jobs.job import (
     Job,

@@ -12,7 +12,7 @@ from services.contracts.errors import NotFound
 from services.contracts.webhooks import EventType
 from services.core.db.tables import AlertRow
 from services.core.ids import new_id
-from services.jobs.announcements import announce
+from services.jobs.events import announce
 
 
 def open_alerts(session: Session) -> Mapping[tuple[str | None, AlertRule], AlertRow]:
