@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from services.api.fine_tuning.memory import estimate_memory, located_model
 from services.api.fine_tuning.online import check_online, online_warnings, prefixed_param
-from services.api.fine_tuning.targets import check_targets
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_loadable
@@ -20,6 +19,7 @@ from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models.registered import HubName
+from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.dataset_scripts import SCRIPT_PREFIX, ScriptReference
 from services.contracts.training.fine_tuning import (
     HUB_DATASET_PREFIX,
@@ -37,7 +37,8 @@ from services.contracts.training.offline import (
 from services.core.db.tables import CheckpointRow, FileRow
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job
-from services.models.registry import checkpoint_name, require_file
+from services.models.registry import ResolvedModel, checkpoint_name, require_file
+from services.models.tensor_headers import module_names
 from services.rewards.check import Permissions, check_reward
 
 
@@ -159,6 +160,50 @@ def _check_reference(session: Session, request: CreateFineTuningJob, settings: A
     if request.method is not None and offline is not None and offline.named_reference:
         param = f"method.{request.method.type.value}.hyperparameters.reference_model"
         require_loadable(session, offline.named_reference, settings, param)
+
+
+MODULES_SHOWN = 12
+_ALL = "all"
+_TIED = "lm_head"
+"""Not among the tensors where it is the input embedding."""
+
+
+def check_targets(method: Method, model: ResolvedModel | None) -> None:
+    """Raise `InvalidRequest` for a target of LoRA that is not a module of the model.
+
+    It would be left out, or end the job once the model is loaded.
+
+    A target is a full name, or the end of one after a dot, as PEFT reads it. A model whose weights
+    are not here is left to the job.
+    """
+    asked = list(_targets(method))
+    if not asked or model is None or model.weights.path is None:
+        return
+    modules = module_names(model.weights.path)
+    if not modules:
+        return
+    for field, target in asked:
+        if not any(name == target or name.endswith(f".{target}") for name in (*modules, _TIED)):
+            known = ", ".join(sorted({name.rpartition(".")[2] for name in modules})[:MODULES_SHOWN])
+            raise InvalidRequest(
+                f"{target[:100]!r} is not a module of {model.id}, which has {known}",
+                param=f"method.{method.type.value}.hyperparameters.{field}",
+            )
+
+
+def _targets(method: Method) -> Iterator[tuple[str, str]]:
+    """Each target of an adapter, with the field that names it."""
+    offline, online = method.offline, method.online
+    if offline is not None and offline.training_type is TrainingType.LORA:
+        for target in offline.lora.target_modules or ():
+            yield "lora.target_modules", target
+        for field in ("lora_target", "additional_target"):
+            for target in str(offline.llamafactory.get(field) or "").split(","):
+                if target.strip() not in ("", _ALL):
+                    yield f"llamafactory.{field}", target.strip()
+    if online is not None and online.hyperparameters.optimizer.training_type is TrainingType.LORA:
+        for target in online.hyperparameters.optimizer.lora.target_modules or ():
+            yield "optimizer.lora.target_modules", target
 
 
 _OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.api.fine_tuning.targets import check_targets
+from services.api.fine_tuning.service import check_targets
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.fine_tuning import Method
 from services.core.artifacts import ModelSource
