@@ -1,8 +1,10 @@
-"""How a job's child process reports to its worker.
+"""How a job's child process and its worker talk: by files in the job's folder.
 
-A child appends JSON lines to ``reports.jsonl`` in its job directory and finishes by writing
-``result.json`` atomically. The worker follows the first and trusts only the second: a child
-without a result has crashed, regardless of its exit code.
+A child appends JSON lines to ``reports.jsonl`` and finishes by writing ``result.json`` atomically.
+The worker follows the first and trusts only the second: a child without a result has crashed,
+regardless of its exit code. In the other direction, the worker's signals are files that reach
+every process of the child, including those that a launcher started on its behalf, at a moment of
+their choosing.
 
 Only the standard library is imported here, because every runtime imports this module.
 """
@@ -179,3 +181,36 @@ def _end_last_line(path: Path) -> None:
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":
             file.write(b"\n")
+
+
+PAUSE = "pause.request"
+OTHERS_WAIT = "others.wait"
+"""Signals of the worker to the child."""
+
+
+def request_pause_of(job_dir: Path) -> None:
+    """Ask the child of a job to save a checkpoint and exit."""
+    (job_dir / PAUSE).touch()
+
+
+def withdraw_pause(job_dir: Path) -> None:
+    """Remove the request of an earlier attempt."""
+    (job_dir / PAUSE).unlink(missing_ok=True)
+
+
+def pause_requested(job_dir: Path) -> bool:
+    """Whether the child of a job was asked to pause."""
+    return (job_dir / PAUSE).exists()
+
+
+def tell_that_others_wait(job_dir: Path, waiting: bool) -> None:
+    """Tell the child whether other jobs wait for its devices; an idle one may exit for them."""
+    if waiting:
+        (job_dir / OTHERS_WAIT).touch()
+    else:
+        (job_dir / OTHERS_WAIT).unlink(missing_ok=True)
+
+
+def others_wait(job_dir: Path) -> bool:
+    """Whether other jobs wait for the devices of a job's child."""
+    return (job_dir / OTHERS_WAIT).exists()

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.serving import ServingResult
-from services.core.process.child_signals import others_wait
-from services.core.process.reporter import Reporter
+from services.core.process.reporter import Reporter, others_wait
 from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.failures import first_error
 from services.evaluator.serve.activity import Activity

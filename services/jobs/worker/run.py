@@ -12,12 +12,13 @@ from pathlib import Path
 from services.contracts.errors import TemperError
 from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
-from services.core.process.child_signals import (
+from services.core.process.reporter import (
+    RESULT,
+    Reporter,
     request_pause_of,
     tell_that_others_wait,
     withdraw_pause,
 )
-from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
 from services.core.process.startup.sitecustomize import STACKS_FILE
 from services.core.process.supervised import (

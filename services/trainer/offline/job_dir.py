@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.core.process.child_signals import pause_requested
-from services.core.process.reporter import Reporter
+from services.core.process.reporter import Reporter, pause_requested
 
 
 class Paused(Exception):

@@ -18,9 +18,8 @@ from typing import Any
 from services.contracts.errors import TemperError
 from services.core.artifacts import write_stop_tokens
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.child_signals import pause_requested
 from services.core.process.outages import Outage, pause_for
-from services.core.process.reporter import Reporter, succeeded_before
+from services.core.process.reporter import Reporter, pause_requested, succeeded_before
 from services.inference.vllm.server import VllmFailed
 from services.rollouts.audit.report import audit_folder, weights_of
 from services.rollouts.chat import open_chat_tokens

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from services.core.process.child_signals import request_pause_of, withdraw_pause
-from services.core.process.reporter import METRICS, REPORTS, RESULT
+from services.core.process.reporter import (
+    METRICS,
+    REPORTS,
+    RESULT,
+    request_pause_of,
+    withdraw_pause,
+)
 
 from .training_job import Job
 

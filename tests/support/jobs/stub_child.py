@@ -12,8 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.core.process.child_signals import pause_requested
-from services.core.process.reporter import Reporter
+from services.core.process.reporter import Reporter, pause_requested
 
 STEPS = 5
 

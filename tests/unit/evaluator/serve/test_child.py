@@ -13,8 +13,7 @@ import pytest
 from services.contracts.engine import VllmOptions
 from services.contracts.serving import ServingResult
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.child_signals import tell_that_others_wait
-from services.core.process.reporter import REPORTS, Reporter
+from services.core.process.reporter import REPORTS, Reporter, tell_that_others_wait
 from services.evaluator.child_process import ChildContext
 from services.evaluator.serve import child
 from services.evaluator.serve.spec import ServeSpec

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from services.core.process.child_signals import tell_that_others_wait
+from services.core.process.reporter import tell_that_others_wait
 from services.evaluator.serve.activity import Activity
 from services.evaluator.serve.child import YIELD_SECONDS, reason_to_leave
 from services.inference.relay_protocol import (
