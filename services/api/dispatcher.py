@@ -14,7 +14,7 @@ from celery import Celery
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from services.core.db.changes import Changes
+from services.core.changes import Changes
 from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
 from services.core.process.supervised import lease_clock

@@ -16,7 +16,7 @@ from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
 
-from services.core.doorbell import Doorbell, ring
+from services.core.changes import Doorbell, ring
 from services.core.settings import Settings
 from services.jobs.queues import all_queues
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
 from services.contracts.kinds import KINDS, JobKind, kind_of
-from services.core.db.changes import announce_change
+from services.core.changes import announce_change
 from services.core.db.tables import CampaignWaitRow, JobRow, OutboxRow
 
 

@@ -12,7 +12,7 @@ from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
 from services.contracts.webhooks import EventType
-from services.core.db.changes import announce_change
+from services.core.changes import announce_change
 from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
 from services.jobs.attempts import end_attempt

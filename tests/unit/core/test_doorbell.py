@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from services.core.doorbell import Doorbell, ring
+from services.core.changes import Doorbell, ring
 
 LONG = 60.0
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from services.core.db import changes as module
-from services.core.db.changes import Changes
+from services.core import changes as module
+from services.core.changes import Changes
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.jobs.queues import add_wake_up, pending_wake_ups

@@ -12,7 +12,7 @@ import pytest
 from kombu import Connection, Message, Queue
 from kombu.exceptions import OperationalError
 
-from services.core.doorbell import Doorbell
+from services.core.changes import Doorbell
 from services.core.settings import Settings
 from services.jobs import broker
 from services.jobs.broker import (
