@@ -19,8 +19,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.jobs.campaign_steps import cancel_orphans
 from services.jobs.claims import Claim, ClaimStage, check_claim
-from services.jobs.deadline import deadline_error
-from services.jobs.job import LeaseLost
+from services.jobs.job import LeaseLost, deadline_error
 from services.jobs.queues import add_wake_up
 from services.jobs.store import fail_job, move_job
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, not_, or_
+from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.failures import FailureCode
 from services.contracts.jobs import JobError, JobKind, JobRequest, JobStatus
 from services.contracts.kinds import kind_of
+from services.core.db.engine import now
 from services.core.db.tables import JobRow
 from services.core.ids import new_id
 from services.jobs.queues import queues_of
@@ -234,4 +237,19 @@ def _is_amid_steps() -> ColumnElement[bool]:
         reason.is_not(None),
         reason.startswith(_WAITS),
         reason != ITS_TURN,
+    )
+
+
+def is_overdue(session: Session, job: Job) -> bool:
+    """Whether the deadline of a job has passed, by the database's clock."""
+    return job.deadline_at is not None and job.deadline_at <= now(session)
+
+
+def deadline_error(job: Job) -> JobError:
+    """The failure of an overdue job."""
+    seconds = job.request.get("deadline_seconds")
+    return JobError(
+        code=FailureCode.DEADLINE_EXCEEDED,
+        message=f"the job did not end within its deadline of {seconds} s",
+        param="deadline_seconds",
     )

@@ -1,4 +1,5 @@
-"""Repair after crashes. Every function may run at any time, in several processes."""
+"""Repair after crashes, and the end of what waits too long. Every function may run at any time, in
+several processes."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -12,7 +13,7 @@ from services.core.db.engine import now
 from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, ResourceLeaseRow, WorkerRow
 from services.core.process.supervised import tree_name
 from services.jobs.devices import named_devices, release_devices
-from services.jobs.job import ITS_TURN, NO_DEVICE, Job, LeaseLost, job_from_row
+from services.jobs.job import ITS_TURN, NO_DEVICE, Job, LeaseLost, deadline_error, job_from_row
 from services.jobs.queues import add_wake_up
 from services.jobs.store import fail_job, move_job, release_validation
 from services.jobs.workers import live_workers
@@ -34,6 +35,28 @@ def is_any_under_way(session: Session) -> bool:
     unfinished = exists().where(JobRow.status.in_(_UNFINISHED))
     leased = exists().where(ResourceLeaseRow.resource_id.is_not(None))
     return bool(session.scalar(select(or_(unfinished, leased))))
+
+
+_WAITING = (JobStatus.VALIDATING_FILES, JobStatus.QUEUED, JobStatus.PAUSED)
+
+
+def fail_overdue(session: Session) -> int:
+    """Fail the jobs that wait past their deadline; return their number.
+
+    The worker of a running one first asks it for a checkpoint. Both keep their checkpoints.
+    """
+    overdue = session.scalars(
+        select(JobRow)
+        .where(
+            JobRow.deadline_at <= now(session),
+            JobRow.owner.is_(None),
+            JobRow.status.in_([status.value for status in _WAITING]),
+        )
+        .with_for_update(skip_locked=True)
+    ).all()
+    for job in [job_from_row(row) for row in overdue]:
+        fail_job(session, job, deadline_error(job))
+    return len(overdue)
 
 
 def recover_expired(session: Session, grace_seconds: float) -> int:

@@ -15,10 +15,9 @@ from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.db.engine import now
 from services.core.process.reporter import NEEDS_DEVICE, PAUSED, RESULT
 from services.jobs.claims import Claim, ClaimStage, check_claim
-from services.jobs.deadline import deadline_error
 from services.jobs.devices import release_devices
 from services.jobs.events import storable
-from services.jobs.job import REMOTE_SLOT, Job
+from services.jobs.job import REMOTE_SLOT, Job, deadline_error
 from services.jobs.queues import add_wake_up
 from services.jobs.reconcile import give_up_claim, wake_waiting_queues
 from services.jobs.store import fail_job, move_job, release_validation

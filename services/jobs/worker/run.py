@@ -30,8 +30,7 @@ from services.core.process.supervised import (
 from services.core.processors import usable_cores
 from services.jobs.claims import Claim, ClaimStage, check_claim, renew_lease
 from services.jobs.contention import has_waiters
-from services.jobs.deadline import is_overdue
-from services.jobs.job import Job, LeaseLost
+from services.jobs.job import Job, LeaseLost, is_overdue
 from services.jobs.tracking.selection import select_trackers
 from services.jobs.worker.handler import Handler, Launch
 from services.jobs.worker.outcome import (

@@ -7,9 +7,9 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import JobRow
 from services.core.ids import new_id
-from services.jobs.deadline import fail_overdue
 from services.jobs.job import Job, NewJob
 from services.jobs.pause import request_pause
+from services.jobs.reconcile import fail_overdue
 from services.jobs.store import create_job, move_job, retry_job
 from tests.unit.jobs.machine import QUEUE, VALIDATION_QUEUE, claim, cpu_worker, read
 
