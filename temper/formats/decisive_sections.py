@@ -1,7 +1,7 @@
 """Parts of run files in which every key decides what is trained, but for those listed here: a key
 that nothing reads is refused there, however new it is.
 
-Names are those of verl's trainer/config (0.6 and main of October 2026), and of slime 0.2.
+Names are those of verl's trainer/config (0.6 to 0.9), and of slime 0.2.
 """
 
 from collections.abc import Mapping
@@ -17,31 +17,57 @@ _BATCHING = (
     *("forward_max_token_len_per_gpu", "use_prefix_grouper"),
 )
 _PLACEMENT = (
-    *("strategy", "fsdp_config", "megatron", "veomni", "torchtitan", "checkpoint", "profiler"),
-    *("profile", "nccl_timeout", "load_weight", "data_loader_seed", "_target_", "engine"),
-    *("use_torch_compile", "use_fused_kernels", "use_remove_padding", "enable"),
-    *("entropy_from_logits_with_chunking", "entropy_checkpointing"),
-    *("calculate_entropy", "calculate_sum_pi_squared", "sum_pi_squared_checkpointing"),
+    *("strategy", "fsdp_config", "fsdp", "megatron", "veomni", "torchtitan", "checkpoint"),
+    *("profiler", "profile", "nccl_timeout", "load_weight", "data_loader_seed", "engine"),
+    *("use_torch_compile", "use_fused_kernels", "use_remove_padding", "enable", "pad_to_length"),
+    *("entropy_from_logits_with_chunking", "entropy_from_logits_chunk_size"),
+    *("entropy_checkpointing", "calculate_entropy", "calculate_sum_pi_squared"),
+    *("sum_pi_squared_checkpointing", "qat"),
 )
 _WEIGHTS = (
     *("path", "hdfs_path", "hf_config_path", "tokenizer_path", "use_shm", "trust_remote_code"),
     *("external_lib", "enable_gradient_checkpointing", "enable_activation_offload"),
     *("use_remove_padding", "use_liger", "use_fused_kernels", "fused_kernel_options"),
-    *("tiled_mlp", "_target_", "fsdp_config"),
+    *("tiled_mlp", "fsdp_config", "mtp", "lora_alpha", "target_modules"),
+    *("lora.merge", "lora.alpha", "lora.dropout", "lora.dropout_position", "lora.dtype"),
+    *("lora.freeze_vision_model", "lora.freeze_vision_projection", "lora.freeze_language_model"),
+    *("lora.lora_A_init_method", "lora.lora_B_init_method", "lora.target_modules", "lora.type"),
 )
-_SCHEDULE = ("total_training_steps", "min_lr_ratio", "num_cycles", "_target_")
-"""How a rate that is not constant falls; such rates are refused by name."""
+_OFFLOADED = (
+    "optimizer_cpu_offload",
+    "optimizer_offload_fraction",
+    "use_precision_aware_optimizer",
+)
+_OPTIMIZER = (
+    *("total_training_steps", "min_lr_ratio", "num_cycles", "zero_indexed_step", "lr_decay_ratio"),
+    *("lr_decay_steps", "lr_wsd_decay_style", "lr_wsd_decay_steps", "min_lr"),
+    *(
+        "use_checkpoint_opt_param_scheduler",
+        "override_optimizer_config.overlap_cpu_optimizer_d2h_h2d",
+    ),
+    *(f"override_optimizer_config.{name}" for name in _OFFLOADED),
+    *(f"muon_{name}" for name in ("momentum", "num_ns_steps", "scale_mode", "extra_scale_factor")),
+    *(f"muon_{name}" for name in ("coefficient_type", "fp32_matmul_prec", "scalar_optimizer")),
+    *(f"muon_{name}" for name in ("split_qkv", "tp_mode", "use_nesterov")),
+)
+"""How a rate that is not constant falls, which is refused by name, Muon's parameters, and where the
+optimizer's states are."""
+_OF_OTHER_LOSSES = (
+    *("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef", "dro_beta"),
+)
+"""Parameters of single losses, which count where their loss is chosen and are read there."""
 
 INFRASTRUCTURE: Mapping[str, tuple[str, ...]] = {
     "algorithm": (
-        *("_target_", "kl_ctrl", "kl_penalty", "pf_ppo"),
-        "rollout_correction.rollout_is_threshold",
+        *("kl_ctrl", "kl_penalty", "pf_ppo", "norm_adv_by_std_in_grpo"),
+        *("filter_groups.max_inflight_gen_batches", "rollout_correction.loss_type"),
+        *("rollout_correction.rollout_is_threshold", "rollout_correction.rollout_rs_threshold"),
     ),
     "actor_rollout_ref.actor": (
         *(*_BATCHING, *_PLACEMENT, "ppo_mini_batch_size", "kl_loss_type", "kl_loss_coef"),
-        *("policy_loss.clip_cov_ratio", "policy_loss.clip_cov_lb", "policy_loss.clip_cov_ub"),
-        *("policy_loss.kl_cov_ratio", "policy_loss.ppo_kl_coef", "policy_loss._target_"),
-        *("tau_pos", "tau_neg", *(f"optim.{name}" for name in _SCHEDULE)),
+        *(f"policy_loss.{name}" for name in _OF_OTHER_LOSSES),
+        *("clip_ratio", "clip_ratio_low", "clip_ratio_high", "tau_pos", "tau_neg"),
+        *(f"optim.{name}" for name in _OPTIMIZER),
     ),
     "actor_rollout_ref.model": _WEIGHTS,
 }
@@ -50,7 +76,7 @@ which is refused, makes them count."""
 CRITIC: Mapping[str, tuple[str, ...]] = {
     "critic": (
         *(*_BATCHING, *_PLACEMENT, *(f"model.{name}" for name in _WEIGHTS)),
-        *(f"optim.{name}" for name in _SCHEDULE),
+        *(f"optim.{name}" for name in _OPTIMIZER),
     )
 }
 """The same where a critic is trained."""
@@ -78,6 +104,8 @@ SLIME_INFRASTRUCTURE = (
     *("--reward-key", "--eval-reward-key", "--kl-loss-type"),
 )
 """Those that do not, or only for a rate that is not constant; the job file names the reward."""
+_TARGET = "._target_"
+"""The class that a section configures."""
 _REPLACED = ("data.custom_cls", "data.sampler", "data.datagen")
 """Sections that replace the data by code."""
 
@@ -88,7 +116,7 @@ def check_sections(run: RunSettings, *, critic: bool) -> None:
     sections = {**INFRASTRUCTURE, **(CRITIC if critic else {}), **dict.fromkeys(_REPLACED, ())}
     for key in run.unread():
         for section, known in sections.items():
-            if not key.startswith(f"{section}."):
+            if not key.startswith(f"{section}.") or key.endswith(_TARGET):
                 continue
             name = key.removeprefix(f"{section}.")
             if not _is_below(name, known) and _asks(run.peek(key)):

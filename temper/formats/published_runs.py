@@ -239,9 +239,10 @@ def _text(path: Path) -> str:
 def read_run_file(path: Path) -> Section:
     """Return the settings in a run file; raises InvalidRequest for any other file."""
     settings = _of_script(_text(path)) if path.suffix == SCRIPT else _parsed(path)
-    if not isinstance(settings, dict) or not is_published(settings):
+    whole = with_inherited(settings) if isinstance(settings, dict) else None
+    if whole is None or not is_published(whole):
         raise InvalidRequest("has neither an rl_config (MindSpeed-RL) nor a rollout section (verl)")
-    return with_inherited(settings)
+    return whole
 
 
 def _of_script(text: str) -> Section:

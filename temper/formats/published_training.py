@@ -19,13 +19,12 @@ from temper.formats.decisive_settings import (
     MINDSPEED_KL,
     MINDSPEED_KL_LOSS,
     VERL,
-    VERL_KL_LOSS,
     VERL_KL_REWARD,
     check_allowed,
+    check_critic,
     mindspeed_lora,
+    verl_grad_norm,
     verl_lora,
-    verl_ratio,
-    verl_tis_cap,
 )
 from temper.formats.published_runs import (
     SLIME_PROMPT,
@@ -42,13 +41,19 @@ from temper.formats.published_runs import (
 )
 from temper.formats.slime_scripts import MARK as SLIME
 from temper.formats.slime_training import slime_hyperparameters, slime_method, with_defaults
+from temper.formats.verl_losses import (
+    CLIP,
+    verl_advantage,
+    verl_correction,
+    verl_kl_estimator,
+    verl_policy_loss,
+)
 
-CLIP, CLIP_HIGH = 0.2, 0.28
-"""Both libraries' default clip range, and MindSpeed-RL's default for a higher upper bound."""
+CLIP_HIGH = 0.28
+"""MindSpeed-RL's default for a higher upper bound."""
 MOST_BATCHES = 65_536
 """Stands for the libraries' "no limit" on generated batches."""
 
-_VERL_ESTIMATORS = {"grpo": MethodType.REINFORCEMENT, "gae": MethodType.PPO}
 _MINDSPEED_ESTIMATORS = {"group_norm": MethodType.REINFORCEMENT, "gae": MethodType.PPO}
 
 
@@ -143,11 +148,9 @@ def mindspeed_training(run: RunSettings) -> PublishedTraining:
 def verl_training(run: RunSettings) -> PublishedTraining:
     """The training settings of a verl file; raises InvalidRequest naming the key."""
     actor, algorithm = "actor_rollout_ref.actor", "algorithm"
-    estimator, key = run.value(f"{algorithm}.adv_estimator"), f"{algorithm}.adv_estimator"
-    method = _method(estimator or "grpo", key, _VERL_ESTIMATORS)
+    method, advantage = verl_advantage(run)
     steps = run.integer("trainer.total_training_steps")
     batch = run.integer("data.train_batch_size")
-    both = _or(run.number(f"{actor}.clip_ratio"), CLIP)
     kl = _kl(
         run,
         f"{actor}.use_kl_loss",
@@ -155,12 +158,10 @@ def verl_training(run: RunSettings) -> PublishedTraining:
         (f"{actor}.kl_loss_coef",),
         (f"{algorithm}.kl_ctrl.kl_coef",),
     )
+    if kl is not None:
+        kl["estimator"] = verl_kl_estimator(run, kl["to"])
     loss = {
-        "clip_low": _or(run.number(f"{actor}.clip_ratio_low"), both),
-        "clip_high": _or(run.number(f"{actor}.clip_ratio_high"), both),
-        "dual_clip": run.number(f"{actor}.clip_ratio_c"),
-        "ratio": verl_ratio(run),
-        "aggregation": _aggregation(run, f"{actor}.loss_agg_mode"),
+        **verl_policy_loss(run),
         "entropy_bonus": run.number(f"{actor}.entropy_coeff"),
         "kl": kl,
     }
@@ -174,12 +175,7 @@ def verl_training(run: RunSettings) -> PublishedTraining:
         "chat_template_kwargs": run.value("data.apply_chat_template_kwargs"),
         "optimizer": {**_verl_optimizer(run, actor, steps), **verl_lora(run)},
         "loss": loss,
-        "overlong": _overlong(
-            run,
-            "reward_model.overlong_buffer.enable",
-            "reward_model.overlong_buffer.len",
-            "reward_model.overlong_buffer.penalty_factor",
-        ),
+        "overlong": next(filter(None, [_verl_overlong(run, place) for place in _OVERLONG]), None),
         **_of_method(
             run,
             method,
@@ -192,18 +188,17 @@ def verl_training(run: RunSettings) -> PublishedTraining:
         ),
     }
     if method is MethodType.REINFORCEMENT:
-        by_std = run.value(f"{algorithm}.norm_adv_by_std_in_grpo")
-        hyperparameters["advantage"] = "dr_grpo" if by_std is False else None
-    check_allowed(run, VERL)
-    if kl is not None:
-        check_allowed(run, VERL_KL_LOSS if kl["to"] == "loss" else VERL_KL_REWARD)
+        hyperparameters["advantage"] = advantage
+    check_allowed(run, VERL, *([VERL_KL_REWARD] if kl is not None and kl["to"] == "reward" else []))
     given = _compact(hyperparameters)
-    if cap := verl_tis_cap(run):
-        given["loss"] = {**given.get("loss", {}), **cap}
+    given["loss"] = {**given.get("loss", {}), **verl_correction(run)}
+    if method is MethodType.PPO:
+        check_critic(run)
     check_sections(run, critic=method is MethodType.PPO)
     epochs = "trainer.total_epochs"
     counts = epochs if steps is None and run.value(epochs) is not None else None
-    return PublishedTraining(method, given, None, run.unread(), counts)
+    seed = run.integer("data.seed")
+    return PublishedTraining(method, given, seed, run.unread(), counts)
 
 
 def slime_training(settings: Section, own: Section) -> PublishedTraining:
@@ -258,7 +253,7 @@ def _verl_optimizer(run: RunSettings, actor: str, steps: int | None) -> dict[str
         "weight_decay": run.number(f"{actor}.optim.weight_decay"),
         "adam_beta1": beta1,
         "adam_beta2": beta2,
-        "max_grad_norm": run.number(f"{actor}.grad_clip"),
+        "max_grad_norm": verl_grad_norm(run),
         "warmup_steps": _warmup(
             run.integer(f"{actor}.optim.lr_warmup_steps"),
             run.number(f"{actor}.optim.lr_warmup_steps_ratio"),
@@ -325,18 +320,21 @@ def _mindspeed_kl(run: RunSettings, method: MethodType) -> dict[str, Any] | None
     return {"coefficient": coefficient, "to": to} if coefficient else None
 
 
-def _aggregation(run: RunSettings, key: str) -> str:
-    mode = run.value(key) or Aggregation.MEAN_OF_TOKENS.value
-    known = [each.value for each in Aggregation]
-    if mode not in known:
-        message = f"{key} {str(mode)[:80]!r} is not supported; known are {', '.join(known)}"
-        raise InvalidRequest(message, param=key)
-    return str(mode)
-
-
 def _overlong(run: RunSettings, enable: str, buffer: str, factor: str) -> dict[str, Any] | None:
     values = {"buffer": run.integer(buffer), "factor": run.number(factor)}
     return values if run.flag(enable) else None
+
+
+_OVERLONG = (
+    "reward_model.overlong_buffer",
+    "reward_model.reward_kwargs.overlong_buffer_cfg",
+    "reward.reward_kwargs.overlong_buffer_cfg",
+)
+"""Where releases of verl, and of its DAPO recipe, have the penalty."""
+
+
+def _verl_overlong(run: RunSettings, place: str) -> dict[str, Any] | None:
+    return _overlong(run, f"{place}.enable", f"{place}.len", f"{place}.penalty_factor")
 
 
 def _mini_batches(run: RunSettings, batch: int | None, key: str) -> int | None:

@@ -38,7 +38,6 @@ _ALLOWED: Allowed = {
     "--optimizer": ("adam",),
     "--pg-loss-type": ("ppo",),
     "--rollout-shuffle": (True,),
-    "--tis-clip-low": (0,),
 }
 _NOT_OFFERED = (
     *("--buffer-filter-path", "--data-source-path", "--disable-compute-advantages-and-returns"),
@@ -46,10 +45,13 @@ _NOT_OFFERED = (
     *("--mask-offpolicy-in-partial-rollout", "--megatron-config-path", "--multimodal-keys"),
     *("--only-train-params-name-list", "--partial-rollout", "--ref-update-interval"),
     *("--reset-optimizer-states", "--rollout-data-postprocess-path", "--rollout-function-path"),
-    *("--rollout-sample-hook-path", "--rollout-stop-token-ids", "--use-opd", "--use-opsm"),
+    *("--rollout-sample-hook-path", "--rollout-stop-token-ids", "--use-opd"),
     *("--use-rollout-routing-replay", "--use-routing-replay", "--use-score-centering"),
-    *("--use-stateless-adam", "--use-unbiased-kl", "--rollout-max-context-len"),
+    *("--use-stateless-adam", "--rollout-max-context-len"),
 )
+_TIS_FUNCTION = "--custom-tis-function-path"
+_ICEPOP = "icepop_function"
+"""slime's own other kind of weights, which leaves tokens out instead of cutting their weights."""
 _CUSTOM, _OF_LOGS, _LORA = "--custom-", "log-function-path", "--lora"
 _REWARD = "--custom-rm-path"
 """The job file names the reward; this is a note."""
@@ -101,7 +103,8 @@ def slime_hyperparameters(run: RunSettings, settings: Section) -> dict[str, Any]
 def _check(run: RunSettings, settings: Section) -> None:
     check_allowed(run, _ALLOWED, dict.fromkeys(_NOT_OFFERED, (False,)))
     for key in settings:
-        is_function = key.startswith(_CUSTOM) and not key.endswith(_OF_LOGS) and key != _REWARD
+        is_function = key.startswith(_CUSTOM) and not key.endswith(_OF_LOGS)
+        is_function = is_function and key not in (_REWARD, _TIS_FUNCTION)
         if is_function or key.startswith(_LORA):
             raise _refused(key)
 
@@ -135,7 +138,6 @@ def _loss(run: RunSettings, method: MethodType) -> dict[str, Any]:
     per_token = run.flag("--calculate-per-token-loss")
     aggregation = Aggregation.MEAN_OF_TOKENS if per_token else Aggregation.MEAN_OF_SEQUENCE_MEANS
     sequences = run.value("--advantage-estimator") == "gspo"
-    cap = run.number("--tis-clip")
     return {
         "clip_low": low,
         "clip_high": low if high is None else high,
@@ -143,10 +145,30 @@ def _loss(run: RunSettings, method: MethodType) -> dict[str, Any]:
         "ratio": RatioLevel.SEQUENCE.value if sequences else None,
         "aggregation": aggregation.value,
         "anchor": "sampler" if run.flag("--use-rollout-logprobs") else None,
-        "tis_cap": (2.0 if cap is None else cap) if run.flag("--use-tis") else None,
+        **_correction(run),
         "entropy_bonus": run.number("--entropy-coef"),
         "kl": _kl(run, method),
     }
+
+
+def _correction(run: RunSettings) -> dict[str, Any]:
+    """Weights and masks for a sampler that is not the policy."""
+    low, cap = run.number("--tis-clip-low") or 0.0, run.number("--tis-clip")
+    cap = 2.0 if cap is None else cap
+    function = run.value(_TIS_FUNCTION)
+    found: dict[str, Any] = {"tis_cap": cap if run.flag("--use-tis") else None}
+    if function is not None and run.flag("--use-tis"):
+        if str(function).rpartition(".")[2] != _ICEPOP:
+            raise _refused(_TIS_FUNCTION, f"only {_ICEPOP} is offered")
+        found["token_mask"] = [low, cap]
+    elif low and run.flag("--use-tis"):
+        raise _refused("--tis-clip-low", "weights have no lower bound")
+    if run.flag("--use-opsm"):
+        if not run.flag("--use-rollout-logprobs"):
+            raise _refused("--use-opsm", "it compares with the sampler: --use-rollout-logprobs")
+        delta = run.number("--opsm-delta")
+        found["off_policy_mask"] = 1e-4 if delta is None else delta
+    return found
 
 
 def _kl(run: RunSettings, method: MethodType) -> dict[str, Any] | None:
@@ -158,12 +180,18 @@ def _kl(run: RunSettings, method: MethodType) -> dict[str, Any] | None:
         in_loss = None
     if in_reward and (in_loss or method is not MethodType.PPO):
         raise _refused("--kl-coef", "a penalty in the reward belongs to ppo without a KL loss")
+    is_unbiased = run.flag("--use-unbiased-kl")
     if not (in_loss or in_reward):
         return None
+    estimator = _KL_TYPES[kind]
+    if is_unbiased and in_loss:
+        if estimator != "k3":
+            raise _refused("--use-unbiased-kl", "it is offered for k3")
+        estimator = "unbiased"
     return {
         "coefficient": in_loss or in_reward,
         "to": "loss" if in_loss else "reward",
-        "estimator": _KL_TYPES[kind],
+        "estimator": estimator,
     }
 
 

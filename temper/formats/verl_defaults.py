@@ -6,6 +6,7 @@ from typing import Any
 
 INHERITED = "ppo_trainer"
 
+# With both bounds set, as they are there, verl does not read clip_ratio.
 _DEFAULTS: Mapping[str, Any] = {
     "algorithm": {
         "adv_estimator": "gae",
@@ -16,7 +17,8 @@ _DEFAULTS: Mapping[str, Any] = {
     },
     "actor_rollout_ref": {
         "actor": {
-            "clip_ratio": 0.2,
+            "clip_ratio_low": 0.2,
+            "clip_ratio_high": 0.2,
             "clip_ratio_c": 3.0,
             "entropy_coeff": 0,
             "grad_clip": 1.0,
@@ -26,6 +28,7 @@ _DEFAULTS: Mapping[str, Any] = {
             "optim": {"lr": 1e-6, "weight_decay": 0.01, "betas": [0.9, 0.999]},
             "ppo_epochs": 1,
             "ppo_mini_batch_size": 256,
+            "tis_imp_ratio_cap": -1,
         },
         "rollout": {"n": 1, "temperature": 1.0, "top_k": -1, "top_p": 1.0},
     },

@@ -110,8 +110,8 @@ class PolicyLoss(Renamed):
         default=Anchor.OLD,
         description="Distribution that ratios are relative to; dppo_tv: sampler.",
     )
-    clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.2, description="Lower bound of the ratio, below 1."
+    clip_low: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
+        default=0.2, description="Lower bound of the ratio, below 1; 1: none."
     )
     clip_high: Annotated[Number, Field(gt=0.0)] = Field(
         default=0.28, description="Upper bound of the ratio, above 1."

@@ -1,5 +1,6 @@
 """Run files and scripts of verl: each setting is mapped, refused or reported."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import yaml
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
+from temper.formats.published_runs import read_published
 from temper.formats.published_training import read_published_training
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission, SubmissionError
@@ -81,6 +83,28 @@ MODEL, ACTOR = "actor_rollout_ref.model", "actor_rollout_ref.actor"
 
 
 CORRECTION = "algorithm.rollout_correction"
+KL_IN_REWARD = [
+    (f"{ACTOR}.use_kl_loss", False),
+    ("algorithm.use_kl_in_reward", True),
+    ("algorithm.kl_ctrl.kl_coef", 0.01),
+]
+
+
+def policy(name: str, value: Any) -> tuple[str, Any]:
+    return f"{ACTOR}.policy_loss.{name}", value
+
+
+def loss_mode(mode: str) -> tuple[str, Any]:
+    return policy("loss_mode", mode)
+
+
+def rejected(by: str, threshold: Any) -> list[tuple[str, Any]]:
+    return [(f"{CORRECTION}.rollout_rs", by), (f"{CORRECTION}.rollout_rs_threshold", threshold)]
+
+
+def overlong(place: str) -> list[tuple[str, Any]]:
+    given = {"enable": True, "len": 64, "penalty_factor": 2.0}
+    return [("reward_model", {}), *((f"{place}.{name}", value) for name, value in given.items())]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +120,65 @@ CORRECTION = "algorithm.rollout_correction"
          "optimizer.lora.target_modules", None),
         ([(f"{MODEL}.lora_rank", 0)], "optimizer.training_type", "full"),
         ([(f"{ACTOR}.policy_loss.loss_mode", "gspo"),
-          (f"{ACTOR}.loss_agg_mode", "seq-mean-token-mean")], "loss.ratio", "sequence"),
+          (f"{ACTOR}.loss_agg_mode", "seq-mean-token-mean")], "loss.ratio", "sequence_token"),
         ([(f"{ACTOR}.policy_loss.loss_mode", "vanilla")], "loss.ratio", "token"),
         ([(f"{ACTOR}.tis_imp_ratio_cap", 4.0)], "loss.tis_cap", 4.0),
         ([(f"{ACTOR}.tis_imp_ratio_cap", -1)], "loss.tis_cap", None),
         ([(f"{CORRECTION}.rollout_is", "token"), (f"{CORRECTION}.rollout_is_threshold", 3.0)],
          "loss.tis_cap", 3.0),
         ([("actor_rollout_ref.rollout.val_kwargs.n", 4)], "eval_samples", 4),
+        ([loss_mode("gspo"), (f"{ACTOR}.loss_agg_mode", "seq-mean-token-mean")],
+         "loss.dual_clip", None),
+        ([loss_mode("cispo"), (f"{ACTOR}.clip_ratio_low", 10)], "loss.objective", "cispo"),
+        ([loss_mode("cispo"), (f"{ACTOR}.clip_ratio_low", 10)], "loss.clip_low", 1.0),
+        ([loss_mode("sapo"), (f"{ACTOR}.tau_neg", 1.2)], "loss.gate_temperatures", (1.0, 1.2)),
+        ([loss_mode("sapo")], "loss.aggregation", "seq-mean-token-mean"),
+        ([loss_mode("clip_cov")], "loss.objective", "clip_cov"),
+        ([loss_mode("clip_cov")], "loss.covariance.share", 2e-4),
+        ([loss_mode("clip_cov"), policy("clip_cov_ratio", 0.01)], "loss.covariance.share", 0.01),
+        ([loss_mode("clip_cov"), policy("clip_cov_lb", -1.0)], "loss.covariance.low", -1.0),
+        ([loss_mode("clip_cov"), policy("clip_cov_ub", 9.0)], "loss.covariance.high", 9.0),
+        ([loss_mode("clip_cov")], "loss.clip_low", 0.1),
+        ([loss_mode("kl_cov")], "loss.objective", "kl_cov"),
+        ([loss_mode("kl_cov")], "loss.covariance.kl", 0.1),
+        ([loss_mode("kl_cov"), policy("ppo_kl_coef", 1.0)], "loss.covariance.kl", 1.0),
+        ([loss_mode("kl_cov"), policy("kl_cov_ratio", 0.02)], "loss.covariance.share", 0.02),
+        ([("algorithm.adv_estimator", "rloo")], "advantage", "rloo"),
+        ([("algorithm.adv_estimator", "grpo_vectorized")], "advantage", "grpo"),
+        ([("algorithm.norm_adv_by_std_in_grpo", False)], "advantage", "dr_grpo"),
+        ([(f"{ACTOR}.kl_loss_type", "low_var_kl")], "loss.kl.estimator", "k3"),
+        ([(f"{ACTOR}.kl_loss_type", "kl")], "loss.kl.estimator", "k1"),
+        ([(f"{ACTOR}.kl_loss_type", "mse")], "loss.kl.estimator", "k2"),
+        ([(f"{ACTOR}.kl_loss_type", "k3+")], "loss.kl.estimator", "k2"),
+        ([*KL_IN_REWARD, ("algorithm.kl_penalty", "kl")], "loss.kl.estimator", "k1"),
+        ([*KL_IN_REWARD, ("algorithm.kl_penalty", "low_var_kl")], "loss.kl.estimator", "k3"),
+        ([(f"{CORRECTION}.rollout_is", "sequence")], "loss.tis_level", "sequence"),
+        ([(f"{CORRECTION}.rollout_is", "sequence")], "loss.tis_cap", 2.0),
+        ([(f"{CORRECTION}.rollout_is", "token"), (f"{CORRECTION}.rollout_is_threshold", "0.5_5.0")],
+         "loss.token_mask", (0.5, 5.0)),
+        ([(f"{CORRECTION}.rollout_is", "token"), (f"{CORRECTION}.rollout_is_threshold", "0.5_5.0")],
+         "loss.tis_cap", 5.0),
+        ([(f"{CORRECTION}.rollout_is", "sequence"),
+          (f"{CORRECTION}.rollout_is_threshold", "0.5_2.0")],
+         "loss.sequence_mask.ratio", "product"),
+        ([(f"{CORRECTION}.rollout_is", None)], "loss.tis_cap", None),
+        (rejected("token_k1", "0.5_4"), "loss.token_mask", (0.25, 2.0)),
+        (rejected("token_k1", 4), "loss.token_mask", (0.25, 4.0)),
+        (rejected("seq_mean_k1", "0.8_1.25"), "loss.sequence_mask.ratio", "geometric"),
+        (rejected("token_k1,seq_sum_k1", "0.1_10,0.5_4"), "loss.sequence_mask.low", 0.25),
+        (rejected("token_k1,seq_sum_k1", 4), "loss.sequence_mask.ratio", "product"),
+        ([(f"{CORRECTION}.bypass_mode", True)], "loss.anchor", "sampler"),
+        ([(f"{CORRECTION}.bypass_mode", True)], "loss.tis_cap", None),
+        ([(f"{MODEL}.lora.rank", 8), (f"{MODEL}.lora.dropout", 0.1),
+          (f"{MODEL}.lora.target_modules", ["linear_proj"])], "optimizer.lora.target_modules",
+         ["o_proj"]),
+        ([(f"{MODEL}.lora.rank", 8)], "optimizer.lora.alpha", 32),
+        ([(f"{MODEL}.lora.rank", 8), (f"{MODEL}.lora.dropout", 0.1)],
+         "optimizer.lora.dropout", 0.1),
+        ([(f"{ACTOR}.grad_clip", None), (f"{ACTOR}.optim.clip_grad", 0.3)],
+         "optimizer.max_grad_norm", 0.3),
+        (overlong("reward_model.reward_kwargs.overlong_buffer_cfg"), "overlong.buffer", 64),
+        (overlong("reward.reward_kwargs.overlong_buffer_cfg"), "overlong.factor", 2.0),
     ],
 )  # fmt: skip
 def test_each_decisive_value_of_verl_changes_the_job(
@@ -117,16 +193,15 @@ def test_each_decisive_value_of_verl_changes_the_job(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        (f"{ACTOR}.policy_loss.loss_mode", "clip_cov"),
-        (f"{ACTOR}.kl_loss_type", "mse"),
+        (f"{ACTOR}.policy_loss.loss_mode", "geo_mean"),
+        (f"{ACTOR}.kl_loss_type", "full"),
         (f"{ACTOR}.optim.lr_scheduler_type", "cosine"),
         (f"{ACTOR}.optim.warmup_style", "cosine"),
         (f"{MODEL}.exclude_modules", ["lm_head"]),
         (f"{MODEL}.lora_adapter_path", "/adapter"),
         (f"{MODEL}.target_modules", [1]),
-        (f"{CORRECTION}.rollout_is", "sequence"),
-        (f"{CORRECTION}.rollout_rs", "token"),
-        (f"{CORRECTION}.bypass_mode", True),
+        (f"{CORRECTION}.rollout_is", "batch"),
+        (f"{CORRECTION}.rollout_is_batch_normalize", True),
         ("algorithm.use_pf_ppo", True),
         ("data.shuffle", False),
         ("trainer.critic_warmup", 5),
@@ -169,7 +244,9 @@ def test_a_critic_has_no_unknown_settings_either(tmp_path: Path) -> None:
     assert read_published_training(tmp_path / "run.yaml").ignored
 
     (tmp_path / "run.yaml").write_text(verl(*ppo, *speed, ("critic.optim.betas", [0.9, 0.95])))
-    with pytest.raises(InvalidRequest, match=r"critic\.optim\.betas is unknown"):
+    with pytest.raises(
+        InvalidRequest, match=r"critic\.optim\.betas .* must be that of .*actor\.optim\.betas"
+    ):
         read_published_training(tmp_path / "run.yaml")
 
 
@@ -281,3 +358,34 @@ def test_scripts_that_cannot_be_read_name_the_problem(
     assert old in SCRIPT
     with pytest.raises(SubmissionError, match=re.escape(problem)):
         scripted(tmp_path, SCRIPT.replace(old, new))
+
+
+TABLE = yaml.safe_load((Path(__file__).parent / "verl_keys.yaml").read_text())
+NOTHING = {"trainer.total_training_steps": 10, "actor_rollout_ref.model.path": "policy"}
+
+
+@pytest.mark.parametrize("rows", TABLE, ids=lambda rows: "-".join(map(str, rows["given"].values())))
+def test_each_key_of_verl_is_mapped_refused_or_noted(tmp_path: Path, rows: dict[str, Any]) -> None:
+    given = {**NOTHING, **rows["given"]}
+    before = _found(tmp_path, given)
+    wrong = []
+    for outcome in ("mapped", "refused", "noted"):
+        for key, value in rows.get(outcome, {}).items():
+            try:
+                after = _found(tmp_path, {**given, key: value})
+            except InvalidRequest as refused:
+                found = "refused" if str(refused.param).startswith(key) else str(refused)
+            else:
+                is_mapped = after[0] != before[0]
+                found = "mapped" if is_mapped else "noted" if key in after[1] else "nothing"
+            wrong += [] if found == outcome else [(key, value, found)]
+    assert wrong == []
+
+
+def _found(folder: Path, settings: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """What a file that inherits verl's defaults, with some settings, stands for, and its notes."""
+    overrides = " ".join(f"'{key}={json.dumps(value)}'" for key, value in settings.items())
+    (folder / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {overrides}\n")
+    training = read_published_training(folder / "run.sh")
+    run = read_published(folder / "run.sh")
+    return (training.hyperparameters, training.seed, training.epochs_key, run), training.ignored

@@ -129,13 +129,30 @@ def test_other_estimators_are_mapped(tmp_path: Path) -> None:
     assert not ppo.whiten_advantages
 
 
+def test_corrections_and_divergences_are_mapped(tmp_path: Path) -> None:
+    icepop = (
+        "--use-tis --tis-clip-low 0.5 --tis-clip 5 --custom-tis-function-path a.icepop_function"
+    )
+    loss = settings(submitted(tmp_path, SCRIPT.replace("--use-tis", icepop))).loss
+    assert (loss.token_mask, loss.tis_cap) == ((0.5, 5.0), 5.0)
+
+    moved = "--use-rollout-logprobs --use-opsm --opsm-delta 0.01 --use-unbiased-kl"
+    loss = settings(submitted(tmp_path, SCRIPT.replace("--use-tis", moved))).loss
+    assert (loss.off_policy_mask, loss.anchor.value, loss.tis_cap) == (0.01, "sampler", None)
+    assert loss.kl is not None
+    assert loss.kl.estimate == "unbiased"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
         ("estimator grpo", "estimator reinforce_plus_plus", "--advantage-estimator"),
         (" --lr-decay-style constant", "", "--lr-decay-style 'linear' is not supported"),
         ("--rollout-shuffle", "", "--rollout-shuffle"),
-        ("--use-tis", "--custom-tis-function-path a.b", "--custom-tis-function-path"),
+        ("--use-tis", "--use-tis --custom-tis-function-path a.b", "--custom-tis-function-path"),
+        ("--use-tis", "--use-tis --tis-clip-low 0.1", "--tis-clip-low"),
+        ("--use-tis", "--use-opsm", "--use-opsm"),
+        ("--use-tis", "--use-unbiased-kl --kl-loss-type k1", "--use-unbiased-kl"),
         ("--use-tis", "--use-opd", "--use-opd"),
         ("--use-tis", "--lora-rank 8", "--lora-rank"),
         ("--use-tis", "--loss-of-next-year on", "--loss-of-next-year is unknown"),
