@@ -48,7 +48,7 @@ def views_of(client: GatewayClient, paths: list[str]) -> dict[str, tuple[str, st
         "An online training": (job, "canvas"),
         "Its trajectories": (trajectories, "td"),
         "A trajectory": (f"{trajectories}/{listed['data'][0]['id']}", "dd"),
-        "Two evaluations, paired": (evaluations, "h2 + .scroll td"),
+        "Two evaluations, paired": (evaluations, "[aria-label^=Paired] td"),
         "Lineage": ("/ui/lineage?model=ft:base:sums::0123abcd", "td"),
     }
 

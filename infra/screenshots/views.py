@@ -105,6 +105,6 @@ VIEWS = (
         prepare=_choose_token,
     ),
     View("campaign", lambda runs: f"/ui/campaigns/{runs.campaign.id}", "tbody td"),
-    View("evaluations", _comparison, "h2 + .scroll td", width=TABLE_WIDTH),
+    View("evaluations", _comparison, "[aria-label^=Paired] td", width=TABLE_WIDTH),
     View("chat", _chat, "form.ask", prepare=_ask),
 )

@@ -1,15 +1,15 @@
 """What a job is about, and its name: the given one, or one made of model, method and data."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from services.core.db.tables import FileRow
-from services.jobs.job import Job, NewJob
+from services.core.db.tables import FileRow, JobRow
+from services.jobs.job import Job, NewJob, job_from_row
 
 MAX_NAME = 120
 _NAME_IN_METADATA = "name"
@@ -68,7 +68,15 @@ def name_of(job: Job) -> str:
     return job.name or _name(job.kind, job.request, job.metadata, {})
 
 
-def file_names(session: Session, files: tuple[str, ...] | set[str]) -> dict[str, str]:
+def job_names(session: Session, ids: Collection[str]) -> dict[str, str]:
+    """The names of those of these jobs that exist, by id."""
+    if not ids:
+        return {}
+    rows = session.scalars(select(JobRow).where(JobRow.id.in_(ids)))
+    return {row.id: name_of(job_from_row(row)) for row in rows}
+
+
+def file_names(session: Session, files: Collection[str]) -> dict[str, str]:
     """The names of those of these files that are uploads, by id."""
     if not files:
         return {}

@@ -41,6 +41,14 @@ def load_recording(path: Path = RECORDING) -> Responses:
     return TypeAdapter(Responses).validate_json(path.read_bytes())
 
 
+def name_in(responses: Responses, named: str) -> str | None:
+    """The name of a recorded job or file; None if it is not part of the recording."""
+    for path, field in ((f"/v1/jobs/{named}", "name"), (f"/v1/files/{named}", "filename")):
+        if body := responses.get(key_of(path, [], None)):
+            return str(json.loads(body)[field])
+    return None
+
+
 def create_demo(responses: Responses) -> FastAPI:
     """The application: pages of the dashboard, and recorded responses for all that they load."""
     app = FastAPI(openapi_url=None)
@@ -48,6 +56,10 @@ def create_demo(responses: Responses) -> FastAPI:
     @app.get(f"{PREFIX}/session")
     async def session() -> dict[str, bool]:
         return {"keys_required": False, "signed_in": True}
+
+    @app.get(f"{PREFIX}/names")
+    async def names(of: Annotated[list[str], Query()]) -> dict[str, dict[str, str]]:
+        return {"names": {one: name for one in of if (name := name_in(responses, one)) is not None}}
 
     @app.get("/v1/events")
     async def events(job: Annotated[list[str], Query()]) -> Response:

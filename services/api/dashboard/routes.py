@@ -1,8 +1,9 @@
 """/ui: the dashboard's pages and browser sessions."""
 
 from functools import lru_cache
+from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
 from services.api.context import Gateway
@@ -17,6 +18,7 @@ from services.api.dashboard.assets import (
 from services.contracts.base import Resource
 from services.contracts.errors import AuthenticationFailed, NotFound
 from services.core.web.auth import ANONYMOUS, Principal
+from services.jobs.names import file_names, job_names
 
 PREFIX = "/ui"
 ASSETS = build_assets()
@@ -27,6 +29,9 @@ HEADERS = {
     "Vary": "Accept-Encoding",
 }
 
+MAX_NAMED = 100
+"""Ids per request for names."""
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -35,6 +40,15 @@ class BrowserSession(Resource):
 
     keys_required: bool
     signed_in: bool
+
+
+class Names(Resource):
+    """Names by id, without those of unknown jobs and files."""
+
+    names: dict[str, str]
+
+
+Named = Annotated[list[str], Query(max_length=MAX_NAMED)]
 
 
 @router.get("/")
@@ -81,6 +95,13 @@ async def description(request: Request) -> Response:
 def _description(app: FastAPI) -> tuple[Asset, Asset]:
     plain = make_asset(bytes(JSONResponse(app.openapi()).body), "application/json")
     return plain, compress(plain)
+
+
+@router.get(f"{PREFIX}/names")
+def names(gateway: Gateway, _principal: Principal, of: Named) -> Names:
+    """Return the names of jobs and files that a page knows by id, such as those of an alert."""
+    with gateway.database.read() as session:
+        return Names(names=file_names(session, of) | job_names(session, of))
 
 
 @router.get(PREFIX)

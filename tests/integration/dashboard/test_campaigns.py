@@ -96,7 +96,7 @@ def test_attempts_are_listed_under_their_parent(
     page: Page, gateway: GatewayClient, records: Records
 ) -> None:
     open_view(page, gateway, "/ui/campaigns")
-    page.get_by_role("link", name=ID).click()
+    page.locator(f"td a[href='/ui/campaigns/{ID}']").click()
 
     rows = page.get_by_role("row")
     expect(rows).to_have_count(5)

@@ -41,8 +41,8 @@ def test_two_evaluations_are_compared_on_the_same_items(
 ) -> None:
     baseline, candidate = evaluations
     open_view(page, gateway, "/ui/evaluations")
-    page.get_by_label(f"Compare {baseline}").check()
-    page.get_by_label(f"Compare {candidate}").check()
+    page.get_by_title(baseline).check()
+    page.get_by_title(candidate).check()
     page.get_by_role("button", name="Compare 2 with the first").click()
 
     compared = page.get_by_role("region", name="Paired on the same items")
@@ -216,7 +216,8 @@ def test_tool_call_scores_of_two_models_are_side_by_side(
 
     listed = page.get_by_role("row").filter(has_text=baseline)
     expect(listed.filter(has=page.get_by_role("checkbox"))).to_contain_text("50.0%50.0%50.0%")
-    tools = page.get_by_role("region", name=f"Tools: baseline vs. {candidate}")
+    name = gateway.job(candidate)["name"]
+    tools = page.get_by_role("region", name=f"Tools: baseline vs. {name}")
     scores = "100.0%100.0%50.0%100.0%66.7%100.0%+33.3%"
     expect(tools.get_by_role("row").filter(has_text="search")).to_have_text(f"search{scores}")
     opened_row = tools.get_by_role("row").filter(has_text="open")
@@ -224,7 +225,7 @@ def test_tool_call_scores_of_two_models_are_side_by_side(
     averages = tools.get_by_role("row").filter(has_text="micro average")
     expect(averages).to_contain_text("50.0%100.0%50.0%100.0%50.0%100.0%+50.0%")
     page.get_by_text("Parameters", exact=True).click()
-    parameters = page.get_by_role("region", name=f"Parameters: baseline vs. {candidate}")
+    parameters = page.get_by_role("region", name=f"Parameters: baseline vs. {name}")
     expect(parameters.get_by_role("row").filter(has_text="search-q")).to_be_visible()
 
 

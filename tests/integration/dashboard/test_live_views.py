@@ -62,7 +62,7 @@ def test_a_view_whose_requests_fail_recovers(
     expect(page.get_by_role("alert")).to_have_text("the gateway is not responding")
 
     page.unroute_all()
-    expect(page.get_by_role("heading", name=job_id)).to_be_visible()
+    expect(page.get_by_role("heading", name="succeed")).to_be_visible()
 
 
 STANDING = """async () => {
@@ -96,13 +96,13 @@ def test_live_views_keep_the_focus(page: Page, gateway: GatewayClient) -> None:
     stub_live_views(page)
     file_id = gateway.http.get(f"/v1/fine_tuning/jobs/{job_id}").json()["training_file"]
     controls = {
-        "/ui": page.get_by_role("link", name=job_id),
+        "/ui": page.locator(f"td a[href='/ui/jobs/{job_id}']"),
         f"/ui/jobs/{job_id}": page.get_by_role("button", name="cancel"),
         "/ui/workers": page.get_by_role("region", name="1 workers"),
         "/ui/evaluations": page.get_by_role("checkbox", name="Compare evaljob-1"),
         "/ui/campaigns": page.get_by_role("link", name="campaign-1"),
         "/ui/campaigns/campaign-1": page.get_by_role("link", name="base model").last,
-        "/ui/group?metadata=group=live": page.get_by_role("link", name=job_id),
+        "/ui/group?metadata=group=live": page.locator(f"td a[href='/ui/jobs/{job_id}']"),
         "/ui/alerts": page.get_by_role("link", name="ftjob-9"),
         f"/ui/data/{file_id}?check=checkjob-1": page.get_by_role("link", name="checkjob-1"),
     }

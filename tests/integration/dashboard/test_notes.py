@@ -42,11 +42,11 @@ def test_a_note_on_a_trajectory_stays_until_it_is_deleted(
     expect(page.get_by_label("New note")).to_have_value("")
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories")
     expect(
-        page.get_by_role("row").filter(has_text="traj-1-0").get_by_role("cell").nth(5)
+        page.get_by_role("row").filter(has_text="Prompt 1, sample 0").get_by_role("cell").nth(5)
     ).to_have_text("1")
     open_view(page, gateway, f"/ui/jobs/{job}")
     expect(notes).to_contain_text("onerror")
-    notes.get_by_role("link", name="traj-1-0").click()
+    notes.get_by_role("link", name="trajectory 1-0").click()
     expect(page).to_have_url(re.compile("trajectories/traj-1-0$"))
     assert page.locator("main img").count() == 0
 

@@ -109,7 +109,7 @@ def test_trajectories_are_filtered_and_opened(page: Page, gateway: GatewayClient
     page.get_by_label("Text", exact=True).fill("ANSWER 1.0")
     page.get_by_label("Text", exact=True).press("Enter")
     expect(page.get_by_role("row")).to_have_count(2)
-    page.get_by_role("link", name="traj-1-0").click()
+    page.get_by_role("link", name="Prompt 1, sample 0").click()
     expect(page.get_by_text("question 1")).to_be_visible()
 
 
@@ -145,10 +145,14 @@ def test_a_conversation_shows_calls_and_the_group(
     expect(page.locator("canvas")).to_be_visible()
     page.get_by_role("link", name="sample 1 side by side").click()
     expect(page).to_have_url(re.compile("traj-0-0.beside=traj-0-1$"))
-    expect(page.get_by_role("region", name="traj-0-0")).to_contain_text("reward 1, answered")
-    expect(page.get_by_role("region", name="traj-0-1")).to_contain_text("reward -1, answered")
+    expect(page.get_by_role("region", name="Prompt 0, sample 0")).to_contain_text(
+        "reward 1, answered"
+    )
+    expect(page.get_by_role("region", name="Prompt 0, sample 1")).to_contain_text(
+        "reward -1, answered"
+    )
     page.get_by_role("link", name="close").click()
-    expect(page.get_by_role("region", name="traj-0-1")).to_have_count(0)
+    expect(page.get_by_role("region", name="Prompt 0, sample 1")).to_have_count(0)
     page.get_by_role("link", name="sample 1", exact=True).click()
     expect(page).to_have_url(re.compile("traj-0-1$"))
 
@@ -164,7 +168,7 @@ def test_a_group_shows_the_advantages_of_a_training_step(
     bars = [each.bounding_box() for each in group.locator(".bar-of-0 span").all()]
     assert [bar["width"] > 0 for bar in bars if bar] == [True, True]
     for sample, told in ((0, "reward 1, answered, advantage +0.75"), (1, "advantage -0.75")):
-        expect(page.get_by_role("region", name=f"traj-0-{sample}")).to_contain_text(told)
+        expect(page.get_by_role("region", name=f"Prompt 0, sample {sample}")).to_contain_text(told)
     page.get_by_text("Equivalent curl and CLI commands").first.click()
     expect(page.get_by_text(f"temper traj {job} --prompt 0 -n 100")).to_be_visible()
 
@@ -235,7 +239,7 @@ def test_estimated_token_counts_are_labeled(
     open_view(page, gateway, f"/ui/jobs/{endpoint_job}/trajectories")
     expect(page.get_by_role("cell", name="about 102", exact=True)).to_have_count(2)
 
-    page.get_by_role("link", name="traj-0-0").click()
+    page.get_by_role("link", name="Prompt 0, sample 0").click()
     counted = "12 sampled, as counted by the endpoint; about 90 in tool results (estimated)"
     expect(page.get_by_text(counted, exact=True)).to_be_visible()
     expect(
@@ -347,7 +351,7 @@ def test_a_passage_opens_in_full_with_its_indexing_job(
     expect(article.get_by_role("heading", name="<script>")).to_be_visible()
     expect(article.get_by_text("A river.")).to_be_visible()
     expect(page.get_by_role("link", name="idxjob-1")).to_be_visible()
-    expect(page.get_by_role("link", name=built["file"])).to_be_visible()
+    expect(page.get_by_role("link", name="corpus.jsonl")).to_be_visible()
     assert page.locator("main img, main script").count() == 0
     assert violations(page) == []
 

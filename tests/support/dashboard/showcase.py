@@ -93,6 +93,15 @@ class Showcase:
         self._database.close()
 
     @property
+    def ids(self) -> list[str]:
+        """The ids of all jobs and files, which have names."""
+        return [
+            str(each["id"])
+            for kind in ("jobs", "files")
+            for each in self._gateway.http.get(f"/v1/{kind}?limit=100").json()["data"]
+        ]
+
+    @property
     def views(self) -> dict[str, str]:
         """A path for each view, and a selector that is visible once it is loaded."""
         jobs, trajectories = "/ui/jobs", f"/ui/jobs/{self.rollout}/trajectories"
@@ -115,7 +124,7 @@ class Showcase:
                 for each in ("log_prob", "entropy", "mismatch", "advantage", "policy_version")
             },
             f"/ui/compare?jobs={self.failed},{self.running}": "canvas",
-            f"/ui/evaluations?compare={','.join(self.evaluations)}": "h2 + .scroll td",
+            f"/ui/evaluations?compare={','.join(self.evaluations)}": "[aria-label^=Paired] td",
             "/ui/campaigns": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}": "td",
             f"/ui/campaigns/{CAMPAIGN_ID}/loops/1": "h2",

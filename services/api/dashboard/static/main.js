@@ -2,6 +2,7 @@
 
 import { request, SIGNED_OUT, withQuery } from "./core/api.js";
 import { h } from "./core/dom.js";
+import { oneDirection } from "./core/format.js";
 import { retryLive } from "./core/live.js";
 import { savedViews } from "./core/saved_views.js";
 import { alertsView } from "./views/alerts.js";
@@ -109,7 +110,7 @@ async function recover(signal) {
 /** Name the page after its view, as soon as that has a heading and unless it is hidden. */
 function nameView() {
   const name = view.place.hidden ? "Sign in" : view.place.querySelector("h1")?.textContent;
-  document.title = name ? `${name} · Temper` : "Temper";
+  document.title = name ? `${oneDirection(name)} · Temper` : "Temper";
 }
 
 /** Put the sign-in form in front of the view, which is shown again afterward as it was left. */

@@ -3,7 +3,7 @@
 import re
 import uuid
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from sqlalchemy import insert, select
 
 from services.core.db.engine import Database
@@ -12,6 +12,11 @@ from tests.support.gateway import GatewayClient
 
 TEXT = "Search id, model, reason, or metadata"
 FIRST_PAGE = 50
+
+
+def listed(page: Page, job_id: str) -> Locator:
+    """The link to a job in the list."""
+    return page.locator(f"td a[href='/ui/jobs/{job_id}']")
 
 
 def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
@@ -37,12 +42,12 @@ def test_jobs_are_filtered_by_status_and_text(page: Page, gateway: GatewayClient
     gateway.wait_until(done, "succeeded")
 
     open_view(page, gateway, "/ui?status=failed")
-    expect(page.get_by_role("link", name=failed)).to_be_visible()
-    expect(page.get_by_role("link", name=done)).to_have_count(0)
+    expect(listed(page, failed)).to_be_visible()
+    expect(listed(page, done)).to_have_count(0)
     page.get_by_label("Status").select_option("")
     page.get_by_label("Search id, model, reason, or metadata").fill("BLUE")
-    expect(page.get_by_role("link", name=done)).to_be_visible()
-    expect(page.get_by_role("link", name=failed)).to_have_count(0)
+    expect(listed(page, done)).to_be_visible()
+    expect(listed(page, failed)).to_have_count(0)
     expect(page).to_have_url(re.compile("text=BLUE"))
 
 
@@ -54,19 +59,19 @@ def test_filters_combine_and_match_metadata_exactly(page: Page, gateway: Gateway
         gateway.wait_until(job_id, status)
 
     open_view(page, gateway, "/ui?kind=fine_tuning&status=succeeded&metadata=shade%3Dblue")
-    expect(page.get_by_role("link", name=blue)).to_be_visible()
-    expect(page.get_by_role("link", name=light)).to_have_count(0)
-    expect(page.get_by_role("link", name=failed)).to_have_count(0)
+    expect(listed(page, blue)).to_be_visible()
+    expect(listed(page, light)).to_have_count(0)
+    expect(listed(page, failed)).to_have_count(0)
 
     metadata = page.get_by_label("Metadata (exact match)")
     metadata.fill("shade=blue sky")
     metadata.press("Enter")
-    expect(page.get_by_role("link", name=light)).to_be_visible()
-    expect(page.get_by_role("link", name=blue)).to_have_count(0)
+    expect(listed(page, light)).to_be_visible()
+    expect(listed(page, blue)).to_have_count(0)
     page.reload()
     expect(metadata).to_have_value("shade=blue sky")
     expect(page.get_by_label("Status")).to_have_value("succeeded")
-    expect(page.get_by_role("link", name=light)).to_be_visible()
+    expect(listed(page, light)).to_be_visible()
 
     metadata.fill("shade")
     metadata.press("Enter")
@@ -79,7 +84,7 @@ def test_text_search_covers_jobs_beyond_the_first_page(page: Page, gateway: Gate
     old = gateway.submit("succeed", metadata={"note": label})
     gateway.wait_until(old, "succeeded")
     add_cancelled_jobs(gateway, FIRST_PAGE + 1)
-    link = page.get_by_role("link", name=old)
+    link = listed(page, old)
 
     open_view(page, gateway, "/ui")
     expect(page.get_by_role("row")).to_have_count(FIRST_PAGE + 1)  # and the heads of the columns
@@ -112,17 +117,17 @@ def test_a_late_response_to_an_older_filter_is_discarded(
 
     page.route("**/v1/jobs?*status=failed*", hold)
     open_view(page, gateway, "/ui?status=succeeded")
-    expect(page.get_by_role("link", name=done)).to_be_visible()
+    expect(listed(page, done)).to_be_visible()
 
     status = page.get_by_label("Status")
     with page.expect_request(lambda request: "status=failed" in request.url):
         status.select_option("failed")
     status.select_option("cancelled")
-    expect(page.get_by_role("link", name=done)).to_have_count(0)
+    expect(listed(page, done)).to_have_count(0)
     for route in held:
         route.fulfill(body=late, content_type="application/json")
     page.evaluate("fetch('/v1/workers').then((answer) => answer.text())")  # returns after it
 
-    assert page.get_by_role("link", name=failed).count() == 0
+    assert listed(page, failed).count() == 0
     expect(page.get_by_role("alert")).to_be_empty()
     expect(page.locator("details.same pre")).to_contain_text("--status 'cancelled'")

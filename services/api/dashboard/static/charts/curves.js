@@ -24,7 +24,7 @@ const HINT = "plus and minus zoom, arrow keys pan, Escape resets";
 const SHARED = new Set(["mousemove", "mouseleave"]);
 
 /**
- * Charts of all metrics of `runs`, a map of names to Metrics, with a shared zoom: the few that decide,
+ * Charts of all metrics of `runs`, a map of ids to Metrics, with a shared zoom: the few that decide,
  * then the others in groups that unfold. Metrics that never change are a line of text. `query` sets
  * their initial state; `onChange` gets a changed axis, zoom, smoothing, scale, search or group as URL
  * parameters. Call `update` after adding events.
@@ -32,6 +32,7 @@ const SHARED = new Set(["mousemove", "mouseleave"]);
 export class Charts {
   constructor(query, onChange, signal) {
     this.runs = new Map();
+    this.labels = new Map(); // names of the runs, where they have others
     this.onChange = onChange;
     this.signal = signal;
     this.axis = query.get("axis") === "time" ? "time" : "step";
@@ -183,7 +184,7 @@ export class Charts {
   /** Say at which steps a metric was not finite. */
   tellGaps(name) {
     const runs = [...this.runs].map(([run, metrics]) => [run, metrics.gaps(name)]).filter(([, steps]) => steps.length);
-    const told = runs.map(([run, steps]) => `${this.runs.size > 1 ? `${run}: ` : ""}${stepsText(steps)}`);
+    const told = runs.map(([run, steps]) => `${this.runs.size > 1 ? `${this.labelOf(run)}: ` : ""}${stepsText(steps)}`);
     const place = this.boxOf(name).querySelector(".error");
     place.hidden = !told.length;
     place.textContent = told.length ? `NaN or infinite at ${told.join("; ")}` : "";
@@ -211,12 +212,16 @@ export class Charts {
 
   make(name, data) {
     this.charts.get(name)?.destroy();
-    const box = this.boxOf(name);
-    const place = box.querySelector("[role=group]");
+    const place = this.boxOf(name).querySelector("[role=group]");
     place.setAttribute("aria-label", `${name} over ${AXES[this.axis]}: ${HINT}`);
-    const chart = plot(this.options(name, box), data, place);
+    const chart = plot(this.options(name), data, place);
     this.charts.set(name, chart);
     if (this.zoom !== null) this.put(chart, data);
+  }
+
+  /** The pixels across a chart. */
+  widthOf(name) {
+    return Math.max(200, this.boxOf(name).clientWidth - 18);
   }
 
   columnsOf(name) {
@@ -242,7 +247,7 @@ export class Charts {
     return this.boxes.get(name);
   }
 
-  options(name, box) {
+  options(name) {
     // A run has the same color in every chart, whether or not the others have the metric.
     const runs = [...this.runs].map(([run, metrics], index) => ({ run, metrics, index })).filter(({ metrics }) => metrics.series.has(name));
     const colors = Array.from({ length: COLORS }, (_, index) => colorOf(`--run-${index + 1}`));
@@ -250,7 +255,7 @@ export class Charts {
     const axis = { stroke: text, grid: { stroke: "#8884", width: 1 }, ticks: { stroke: "#8884" } };
     const place = this.axis === "time" ? elapsed : number;
     return {
-      width: Math.max(200, box.clientWidth - 18),
+      width: this.widthOf(name),
       height: HEIGHT,
       cursor: {
         sync: { key: this.sync.key, filters: { pub: (type) => SHARED.has(type), sub: () => true } },
@@ -266,7 +271,7 @@ export class Charts {
       series: [
         { label: this.axis, value: (_, value) => place(value) },
         ...runs.map(({ run, index }) => ({
-          label: run,
+          label: this.labelOf(run),
           stroke: colors[index % COLORS],
           dash: DASHES[Math.floor(index / COLORS) % DASHES.length],
           width: 1.5,
@@ -274,6 +279,19 @@ export class Charts {
         })),
       ],
     };
+  }
+
+  labelOf(run) {
+    return this.labels.get(run) ?? run;
+  }
+
+  /** A stroke of the color and dash of a run, for a list of runs. */
+  mark(run) {
+    const index = [...this.runs.keys()].indexOf(run);
+    const mark = h("span", { class: "run-mark", "aria-hidden": "true" });
+    mark.style.borderTopColor = `var(--run-${(index % COLORS) + 1})`;
+    mark.style.borderTopStyle = index < COLORS ? "solid" : "dashed";
+    return mark;
   }
 
   dragged(chart) {
@@ -300,7 +318,7 @@ export class Charts {
   resize() {
     for (const [name, chart] of this.charts) {
       if (!this.boxOf(name).clientWidth) continue; // folded
-      const width = Math.max(200, this.boxOf(name).clientWidth - 18);
+      const width = this.widthOf(name);
       if (width !== chart.width) chart.setSize({ width, height: HEIGHT });
     }
   }

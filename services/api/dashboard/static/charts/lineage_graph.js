@@ -2,6 +2,7 @@
 
 import { withQuery } from "../core/api.js";
 import { h } from "../core/dom.js";
+import { fileLink, jobLink } from "../job/named.js";
 
 const WIDTH = 230;
 const HEIGHT = 64;
@@ -79,14 +80,14 @@ function layOut(family) {
 function modelItem({ id, job, isKnown }, chosen) {
   const isChosen = id === chosen;
   const name = h("bdi", {}, id);
-  const origin = job ? h("a", { href: `/ui/jobs/${job}` }, job) : h("span", { class: "quiet" }, isKnown ? "registered" : "not in the registry");
+  const origin = job ? jobLink(job) : h("span", { class: "quiet" }, isKnown ? "registered" : "not in the registry");
   return h("li", { class: isChosen ? "chosen" : null },
     isKnown ? h("a", { href: withQuery("/ui/lineage", { model: id }), title: id, "aria-current": isChosen ? "page" : null }, name) : name,
     origin);
 }
 
 function fileItem(file) {
-  return h("li", { class: "file" }, h("span", { class: "quiet" }, "data"), h("a", { href: `/ui/data/${encodeURIComponent(file)}`, title: file }, h("bdi", {}, file)));
+  return h("li", { class: "file" }, h("span", { class: "quiet" }, "data"), fileLink(file));
 }
 
 function shape(tag, attributes) {

@@ -2,6 +2,7 @@
 
 import { h, table } from "../core/dom.js";
 import { duration, number, time, words } from "../core/format.js";
+import { namedJob } from "./named.js";
 
 const percent = (share) => `${number(Math.round(1000 * share) / 10)}%`;
 
@@ -17,7 +18,7 @@ function amount(alert, value) {
   return alert.rule === "loss_not_finite" ? "not finite" : null;
 }
 
-const JOB = { Job: (alert) => (alert.job_id === null ? "the gateway's host" : h("a", { href: `/ui/jobs/${alert.job_id}` }, alert.job_id)) };
+const JOB = { Job: (alert) => (alert.job_id === null ? "the gateway's host" : namedJob(alert.job_id)) };
 
 const COLUMNS = {
   Rule: (alert) => words(alert.rule),

@@ -39,7 +39,7 @@ async function fromJob(id, other, signal) {
   const [one, two] = await Promise.all([id, other].map((each) => request(`/v1/jobs/${encodeURIComponent(each)}/request`, { signal })));
   const shown = (value) => (value === undefined ? null : excerpt(json(value)));
   const columns = { Field: ({ name }) => name, "This job": ({ was }) => shown(was), "Other job": ({ is }) => shown(is) };
-  return table(`Differs from ${other}`, columns, differences(withoutNulls(one.body), withoutNulls(two.body)), "The requests are identical.");
+  return table("Differs from the other job", columns, differences(withoutNulls(one.body), withoutNulls(two.body)), "The requests are identical.");
 }
 
 /** Fields of a value that differ from their schema's defaults, by dotted name. */

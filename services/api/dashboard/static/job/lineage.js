@@ -3,6 +3,7 @@
 import { withQuery } from "../core/api.js";
 import { checkpointOf } from "./checkpoint_name.js";
 import { facts, h, inline } from "../core/dom.js";
+import { fileLink, jobLink } from "./named.js";
 
 const FILE_ID = /^[\w-]+$/;
 const CAMPAIGN_ID = /^campaign-[0-9a-f]{24}$/;
@@ -46,16 +47,12 @@ function model(name) {
 
 /** Links to files; hub datasets have no page. */
 function files(references) {
-  return inline(distinct(references), ", ", (file) => (FILE_ID.test(file) ? h("a", { href: `/ui/data/${file}` }, file) : h("bdi", {}, file)));
-}
-
-function jobLink(id) {
-  return h("a", { href: `/ui/jobs/${id}` }, id);
+  return inline(distinct(references), ", ", (file) => (FILE_ID.test(file) ? fileLink(file) : h("bdi", {}, file)));
 }
 
 /** Campaigns put their id and loop into the metadata of their jobs. */
 function campaign(metadata) {
   const { campaign: id = "", loop = "" } = metadata ?? {};
   if (!CAMPAIGN_ID.test(id) || !/^\d{1,4}$/.test(loop)) return null;
-  return h("a", { href: `/ui/campaigns/${id}/loops/${loop}` }, `${id}, attempt ${loop}`);
+  return [h("a", { href: `/ui/campaigns/${id}/loops/${loop}` }, `attempt ${loop}`), " of ", jobLink(id, `/ui/campaigns/${id}`)];
 }

@@ -14,15 +14,19 @@ export function copyButton(id) {
   return h("button", { type: "button", class: "copy", "aria-label": `Copy ${id}`, onclick: copy }, "copy");
 }
 
-/** The id of something, as a link if it has an address, with a button that copies it. */
-export function copyable(id, address = null) {
-  return h("span", { class: "id" }, address ? h("a", { href: address }, id) : h("code", {}, id), copyButton(id));
+/** The id of something, with a button that copies it. */
+export function copyable(id) {
+  return h("span", { class: "id" }, h("code", {}, id), copyButton(id));
+}
+
+/** The heading of a page about a job: what it shows, and of which job, by name; then the job's id. */
+export function headingOf(shown, job) {
+  return [h("h1", {}, shown, " ", h("a", { href: `/ui/jobs/${job.id}` }, h("bdi", {}, job.name || job.id))), job.name ? copyable(job.id) : ""];
 }
 
 /** A link to a job by its name, above its id. */
 export function jobName(job) {
-  const address = `/ui/jobs/${job.id}`;
-  return h("span", { class: "named" }, h("a", { href: address, class: "name" }, h("bdi", {}, job.name || job.id)), job.name ? copyable(job.id, address) : null);
+  return h("span", { class: "named" }, h("a", { href: `/ui/jobs/${job.id}`, class: "name" }, h("bdi", {}, job.name || job.id)), job.name ? copyable(job.id) : null);
 }
 
 /** Links to the jobs that hold what a job waits for; null without any. */

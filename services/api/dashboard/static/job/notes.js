@@ -3,6 +3,7 @@
 import { latestOf, request, withQuery } from "../core/api.js";
 import { h, sameBy, whole } from "../core/dom.js";
 import { time } from "../core/format.js";
+import { trajectoryName } from "../trajectory/sample_name.js";
 
 const MAX_CHARACTERS = 4000;
 const PAGE = 100;
@@ -57,7 +58,7 @@ export function notesSection(jobId, about, signal) {
       text.focus();
     });
     const subject = note.trajectory_id !== null && about === null
-      ? ["about ", h("a", { href: `/ui/jobs/${jobId}/trajectories/${encodeURIComponent(note.trajectory_id)}` }, note.trajectory_id), " "]
+      ? ["about ", h("a", { href: `/ui/jobs/${jobId}/trajectories/${encodeURIComponent(note.trajectory_id)}`, title: note.trajectory_id }, trajectoryName(note.trajectory_id)), " "]
       : null;
     return h("li", {},
       h("p", { class: "quiet" }, `${time(note.created_at)} `, subject, h("button", { type: "button", onclick: remove }, "Delete")),

@@ -3,6 +3,8 @@
 import { request } from "../core/api.js";
 import { facts, h, sameBy, whole } from "../core/dom.js";
 import { json, number, time } from "../core/format.js";
+import { copyable } from "../job/name.js";
+import { jobLink } from "../job/named.js";
 import { outcome, stepName } from "./campaigns.js";
 import { turn } from "./jobs/trajectory.js";
 
@@ -17,7 +19,7 @@ export async function campaignLoopView({ place, signal }, id, given) {
   const steps = await Promise.all(loop.steps.map((name) => request(`${path}/${wanted}/${name}`, { signal })));
   place.append(
     h("h1", {}, wanted ? `Loop ${wanted}` : "Base model"),
-    h("p", {}, "of ", h("a", { href: `/ui/campaigns/${id}` }, id)),
+    h("p", {}, "of ", jobLink(id, `/ui/campaigns/${id}`), " ", copyable(id)),
     facts({
       Outcome: outcome(loop),
       "Started from": loop.parent === null ? null : h("a", { href: `/ui/campaigns/${id}/loops/${loop.parent}` }, loop.parent ? `loop ${loop.parent}` : "the base model"),
@@ -48,7 +50,7 @@ function section(step) {
   return h("section", {},
     h("h2", {}, stepName(step.name)),
     h("p", { class: "quiet" }, `${time(step.started_at)} to ${time(step.finished_at)}`),
-    step.jobs.length ? h("p", { class: "row" }, "Jobs", step.jobs.map((job) => h("a", { href: `/ui/jobs/${job}` }, job))) : null,
+    step.jobs.length ? h("p", { class: "row" }, "Jobs", step.jobs.map((job) => jobLink(job))) : null,
     calls,
     h("details", {}, h("summary", {}, "Output"), turn("record", json(step.output, 2))));
 }

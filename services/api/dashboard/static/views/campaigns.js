@@ -3,6 +3,7 @@
 import { poll, request } from "../core/api.js";
 import { excerpt, facts, h, sameBy, show, table } from "../core/dom.js";
 import { isFinal, number, signed, time } from "../core/format.js";
+import { copyable } from "../job/name.js";
 import { waiting } from "../job/waiting.js";
 import { liveStatus, progress, status } from "./jobs/jobs.js";
 
@@ -23,7 +24,7 @@ export function campaignsView({ place, signal }) {
   poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
 }
 
-export function campaignView({ place, signal }, id) {
+export async function campaignView({ place, signal }, id) {
   const state = h("div");
   const tree = h("div");
   const problem = h("p", { class: "error", role: "alert" });
@@ -39,14 +40,15 @@ export function campaignView({ place, signal }, id) {
     return !isFinal(campaign);
   }
 
-  place.append(h("h1", {}, id), problem, state,
+  const { name } = await request(path, { signal });
+  place.append(h("h1", {}, h("bdi", {}, name || id)), name ? copyable(id) : "", problem, state,
     h("p", { class: "row" }, h("a", { href: `/ui/jobs/${id}` }, "Events and actions"), h("a", { href: `${path}/report?format=html` }, "Report")),
     h("h2", {}, "Attempts"), tree, sameBy(`${path}/loops`, `temper campaign show ${id}`));
   poll(REFRESH_SECONDS, load, (error) => { problem.textContent = error.message; }, signal);
 }
 
 const CAMPAIGNS = {
-  Campaign: (one) => h("a", { href: `/ui/campaigns/${one.id}` }, one.id),
+  Campaign: (one) => h("span", { class: "named" }, h("a", { href: `/ui/campaigns/${one.id}`, class: "name" }, h("bdi", {}, one.name || one.id)), one.name ? copyable(one.id) : null),
   Status: (one) => status(one),
   Progress: (one) => progress(one),
   "Why it waits": (one) => waiting(one) && h("span", { class: "long" }, waiting(one)),

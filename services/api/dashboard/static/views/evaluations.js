@@ -3,7 +3,7 @@
 import { latestOf, poll, request, withQuery } from "../core/api.js";
 import { h, inline, keyed, sameBy, show, table } from "../core/dom.js";
 import { isFinal, number, time } from "../core/format.js";
-import { jobName } from "../job/name.js";
+import { copyable, jobName } from "../job/name.js";
 import { better, interval, isShare, signedValue, value } from "../job/metric_value.js";
 import { waiting } from "../job/waiting.js";
 import { comparedToolCalls } from "../trajectory/tool_call_scores.js";
@@ -45,9 +45,10 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   const showComparison = latestOf(async (latest) => {
     const [baseline, ...candidates] = chosen;
     problem.textContent = "";
-    if (!(await haveEnded([...chosen], comparison, latest))) return;
+    const names = await namesOnceEnded([...chosen], comparison, latest);
+    if (names === null) return;
     const found = await request(`/v1/evaluations/${baseline}/compare`, { method: "POST", body: { candidates }, signal: latest });
-    comparison.replaceChildren(...comparisonOf(found));
+    comparison.replaceChildren(...comparisonOf(found, names));
   }, failed, signal);
 
   place.append(h("h1", {}, "Evaluations"), problem, h("div", { class: "row" }, compare), comparison, list,
@@ -57,17 +58,17 @@ export function evaluationsView({ place, signal, query, setQuery }) {
   poll(REFRESH_SECONDS, load, failed, signal);
 }
 
-/** Wait for evaluations to end, and say so in `place`; false if one did not succeed. */
-async function haveEnded(ids, place, signal) {
+/** Wait for evaluations to end, and say so in `place`; their names by id, or null if one did not succeed. */
+async function namesOnceEnded(ids, place, signal) {
   for (;;) {
     const jobs = await Promise.all(ids.map((id) => request(`/v1/jobs/${id}`, { signal })));
     const failed = jobs.filter((job) => isFinal(job) && job.status !== "succeeded");
     const open = jobs.filter((job) => !isFinal(job));
-    if (!failed.length && !open.length) return true;
+    if (!failed.length && !open.length) return new Map(jobs.map((job) => [job.id, job.name || job.id]));
     const line = (job) => h("li", {}, jobName(job), status(job), " ", progress(job), " ", job.error?.message ?? waiting(job));
     show(place, h("p", {}, failed.length ? "There is no comparison, as not all of these have succeeded:" : "The comparison appears here once these have ended:"),
       h("ul", {}, (failed.length ? failed : open).map((job) => keyed(job.id, line(job)))));
-    if (failed.length) return false;
+    if (failed.length) return null;
     await new Promise((resolve) => { setTimeout(resolve, 1000 * REFRESH_SECONDS); });
     signal.throwIfAborted();
   }
@@ -124,7 +125,8 @@ const columns = (chosen, choose) => ({
   Compare: (one) => (one.status === "succeeded" && one.isFirst ? h("input", {
     type: "checkbox",
     checked: chosen.has(one.id),
-    "aria-label": `Compare ${one.id}`,
+    "aria-label": `Compare ${one.jobName || one.id}`,
+    title: one.id,
     onchange: (event) => choose(one.id, event.target.checked),
   }) : ""),
   Evaluation: (one) => jobName({ id: one.id, name: one.jobName }),
@@ -151,8 +153,8 @@ const TOOL_CALL_COLUMNS = {
   "Tool-call F1": (one) => callsOf(one) && h("a", { href: `/ui/jobs/${one.id}/results` }, value(callsOf(one).tools.micro_avg.f1, true)),
 };
 
-const compared = (baseline) => ({
-  Candidate: (one) => one.candidate,
+const compared = (baseline, names) => ({
+  Candidate: (one) => jobName({ id: one.candidate, name: names.get(one.candidate) }),
   Benchmark: (one) => one.benchmark ?? "",
   Metric: (one) => [one.value === "score" ? "mean score" : "accuracy", " ", better(one.direction)],
   Items: (one) => number(one.items),
@@ -166,11 +168,14 @@ const compared = (baseline) => ({
   Lost: (one) => changed(baseline, one, one.lost, one.lost_items),
 });
 
-function comparisonOf(found) {
+function comparisonOf(found, names) {
+  const comparisons = bestFirst(found.comparisons);
+  const name = names.get(found.baseline);
   return [
-    h("h2", {}, `Compared with ${found.baseline}`),
-    table("Paired on the same items", compared(found.baseline), bestFirst(found.comparisons), ""),
-    ...comparedToolCalls(bestFirst(found.comparisons)),
+    h("h2", {}, "Compared with ", h("a", { href: `/ui/jobs/${found.baseline}` }, h("bdi", {}, name))),
+    copyable(found.baseline),
+    table("Paired on the same items", compared(found.baseline, names), comparisons, ""),
+    ...comparedToolCalls(comparisons.map((one) => ({ ...one, candidate: names.get(one.candidate) }))),
   ];
 }
 

@@ -4,6 +4,7 @@ import { ApiError, request, withQuery } from "../core/api.js";
 import { checkpointOf } from "../job/checkpoint_name.js";
 import { h, inline, sameBy, table } from "../core/dom.js";
 import { json, number } from "../core/format.js";
+import { fileLink, jobLink } from "../job/named.js";
 import { trainingData, validationData } from "../job/lineage.js";
 import { lineageGraph } from "../charts/lineage_graph.js";
 
@@ -115,7 +116,7 @@ function ofCheckpoint({ job, step }, models) {
   const made = [...models.values()].find((model) => !checkpointOf(model.id) && model.lineage?.job_id === job && !model.lineage.merged);
   return [
     `step ${step} of `,
-    h("a", { href: `/ui/jobs/${job}` }, job),
+    jobLink(job),
     made ? [", which produced ", h("a", { href: withQuery("/ui/lineage", { model: made.id }) }, h("bdi", {}, made.id))] : null,
   ];
 }
@@ -166,7 +167,7 @@ function member(id, model) {
 const COLUMNS = {
   Model: ({ id }) => h("bdi", {}, id),
   Parent: ({ parent, lineage }) => (parent ? [h("bdi", {}, parent), lineage?.merged ? " (merged)" : null] : null),
-  "Created by": ({ job, isKnown }) => (job ? h("a", { href: `/ui/jobs/${job}` }, job) : isKnown ? "registered" : "not in the registry"),
+  "Created by": ({ job, isKnown }) => (job ? jobLink(job) : isKnown ? "registered" : "not in the registry"),
   Data: ({ files }) => inline(files, ", ", dataFile),
   Seed: ({ lineage }) => lineage?.seed,
   "Library versions": ({ lineage }) => inline(Object.entries(lineage?.library_versions ?? {}), ", ", ([name, version]) => [h("bdi", {}, name), " ", h("bdi", {}, version)]),
@@ -174,5 +175,5 @@ const COLUMNS = {
 
 function dataFile({ file, sha256, num_samples: rows }) {
   const about = [Number.isFinite(rows) ? `${number(rows)} rows` : null, sha256 ? `sha256 ${sha256.slice(0, HASH_CHARACTERS)}` : null].filter(Boolean);
-  return [h("bdi", {}, file), about.length ? h("span", { class: "quiet" }, ` (${about.join(", ")})`) : null];
+  return [fileLink(file), about.length ? h("span", { class: "quiet" }, ` (${about.join(", ")})`) : null];
 }

@@ -4,6 +4,7 @@ import { request, withQuery } from "../core/api.js";
 import { facts, h, sameBy, show, table } from "../core/dom.js";
 import { json, number, time } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
+import { jobLink } from "../job/named.js";
 import { followDownload } from "../job/download.js";
 import { evaluateForm } from "../job/next.js";
 import { mainNumber } from "../job/main_number.js";
@@ -26,7 +27,7 @@ export async function modelView({ place, signal, query, go }) {
     facts({
       Kind: model.kind,
       Source: model.hub_id ? `hub: ${model.hub_id}` : model.folder && h("bdi", {}, `folder ${model.folder}`),
-      "Made by": model.lineage && h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id),
+      "Made by": model.lineage && jobLink(model.lineage.job_id),
       Parent: parent && h("a", { href: withQuery("/ui/model", { id: parent }) }, h("bdi", {}, parent)),
       Added: time(model.created),
     }),

@@ -3,6 +3,7 @@
 import { latestOf, request, withQuery } from "../core/api.js";
 import { h, sameBy, table } from "../core/dom.js";
 import { time } from "../core/format.js";
+import { jobLink } from "../job/named.js";
 import { modelForm } from "../forms/model_form.js";
 
 const PAGE = 100;
@@ -31,7 +32,7 @@ const COLUMNS = {
   Model: (model) => h("a", { href: withQuery("/ui/model", { id: model.id }) }, h("bdi", {}, model.id)),
   Kind: (model) => model.kind,
   Parent: (model) => model.lineage?.parent ?? model.base,
-  "Created by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),
+  "Created by": (model) => (model.lineage ? jobLink(model.lineage.job_id) : "registered"),
   Lineage: (model) => h("a", { href: withQuery("/ui/lineage", { model: model.id }) }, "lineage"),
   Chat: (model) => h("a", { href: withQuery("/ui/chat", { model: model.id }) }, "chat"),
   Created: (model) => time(model.created),

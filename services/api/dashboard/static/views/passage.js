@@ -3,6 +3,8 @@
 import { request, withQuery } from "../core/api.js";
 import { facts, h, sameBy, show, whole } from "../core/dom.js";
 import { isFinal, json, number } from "../core/format.js";
+import { jobName } from "../job/name.js";
+import { fileLink } from "../job/named.js";
 import { waiting } from "../job/waiting.js";
 import { progress, status } from "./jobs/jobs.js";
 
@@ -64,7 +66,7 @@ async function origin(index, signal) {
   const built = page.data.find((job) => job.index === index && job.status === "succeeded");
   if (!built) return h("p", { class: "quiet" }, `None of the newest ${SEARCHED_JOBS} indexing jobs built this index.`);
   return facts({
-    "Built by": h("a", { href: `/ui/jobs/${built.id}` }, built.id),
-    "Source file": h("a", { href: `/ui/data/${built.file}` }, built.file),
+    "Built by": jobName(built),
+    "Source file": fileLink(built.file),
   });
 }

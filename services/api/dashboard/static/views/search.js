@@ -3,7 +3,7 @@
 import { request, withQuery } from "../core/api.js";
 import { h, table } from "../core/dom.js";
 import { bytes, time, words } from "../core/format.js";
-import { jobName } from "../job/name.js";
+import { copyable, jobName } from "../job/name.js";
 import { waiting } from "../job/waiting.js";
 import { status } from "./jobs/jobs.js";
 
@@ -41,7 +41,7 @@ const MODEL_COLUMNS = {
 };
 
 const FILE_COLUMNS = {
-  File: (one) => h("a", { href: `/ui/data/${one.id}` }, h("bdi", {}, one.filename)),
+  File: (one) => h("span", { class: "named" }, h("a", { href: `/ui/data/${one.id}`, class: "name" }, h("bdi", {}, one.filename)), copyable(one.id)),
   Purpose: (one) => one.purpose,
   Size: (one) => bytes(one.bytes),
   Uploaded: (one) => time(one.created_at),

@@ -4,6 +4,7 @@ import { latestOf, request, withQuery } from "../../core/api.js";
 import { kindOfUpload } from "../../forms/data_kind.js";
 import { field, h, sameBy, select, table } from "../../core/dom.js";
 import { bytes, time } from "../../core/format.js";
+import { copyable } from "../../job/name.js";
 import { upload } from "../../forms/upload.js";
 
 const PAGE = 100;
@@ -54,8 +55,7 @@ export async function dataView({ place, signal, query, setQuery, go }) {
 }
 
 const COLUMNS = {
-  File: (file) => h("a", { href: `/ui/data/${file.id}` }, h("bdi", {}, file.filename)),
-  Id: (file) => file.id,
+  File: (file) => h("span", { class: "named" }, h("a", { href: `/ui/data/${file.id}`, class: "name" }, h("bdi", {}, file.filename)), copyable(file.id)),
   Purpose: (file) => file.purpose,
   Size: (file) => bytes(file.bytes),
   Uploaded: (file) => time(file.created_at),

@@ -7,6 +7,7 @@ import { bytes, time } from "../../core/format.js";
 import { checkSection } from "./file_check.js";
 import { rowsSection } from "./file_rows.js";
 import { useLinks } from "./data.js";
+import { copyable, jobName } from "../../job/name.js";
 import { waiting } from "../../job/waiting.js";
 import { status } from "../jobs/jobs.js";
 
@@ -28,9 +29,9 @@ export async function fileView({ place, signal, query, setQuery }, id) {
   const kind = await kindOfFile(id, signal);
   const rows = rowsSection(file, state, keep, signal);
   place.append(
-    h("h1", {}, id),
+    h("h1", {}, h("bdi", {}, file.filename)),
+    copyable(id),
     facts({
-      Name: h("bdi", {}, file.filename),
       Purpose: file.purpose,
       Size: bytes(file.bytes),
       Uploaded: time(file.created_at),
@@ -64,7 +65,7 @@ async function kindOfFile(id, signal) {
 }
 
 const COLUMNS = {
-  Job: (job) => h("a", { href: `/ui/jobs/${job.id}` }, job.id),
+  Job: jobName,
   Kind: (job) => job.kind.replaceAll("_", " "),
   Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))],
   Created: (job) => time(job.created_at),

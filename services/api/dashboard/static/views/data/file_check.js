@@ -3,6 +3,7 @@
 import { poll, request, withQuery } from "../../core/api.js";
 import { facts, field, h, inline, sameBy, select, show, table } from "../../core/dom.js";
 import { isFinal, json, number } from "../../core/format.js";
+import { jobName } from "../../job/name.js";
 import { waiting } from "../../job/waiting.js";
 import { liveStatus, progress } from "../jobs/jobs.js";
 
@@ -98,7 +99,7 @@ export function checkSection(file, kind, state, keep, jump, signal) {
 function summary(check) {
   const report = check.report;
   return facts({
-    Check: h("a", { href: `/ui/jobs/${check.id}` }, check.id),
+    Check: jobName(check),
     Status: liveStatus(check),
     Progress: isFinal(check) ? null : progress(check),
     "Why it waits": waiting(check),

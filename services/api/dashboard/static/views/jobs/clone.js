@@ -4,9 +4,10 @@ import { request } from "../../core/api.js";
 import { field, h, sameBy, show, table } from "../../core/dom.js";
 import { json } from "../../core/format.js";
 import { differences, withoutNulls } from "../../forms/request_difference.js";
+import { headingOf } from "../../job/name.js";
 
 export async function cloneView({ place, signal, go }, id) {
-  const made = await request(`/v1/jobs/${id}/request`, { signal });
+  const [made, job] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request(`/v1/jobs/${id}`, { signal })]);
   const original = withoutNulls(made.body);
   const problem = h("p", { class: "error", role: "alert" });
   const changes = h("div", { "aria-live": "polite" });
@@ -42,7 +43,7 @@ export async function cloneView({ place, signal, go }, id) {
     }
   }
 
-  place.append(h("h1", {}, "Clone of ", h("a", { href: `/ui/jobs/${id}` }, id)));
+  place.append(...headingOf("Clone of", job));
   if (made.path === null) {
     place.append(h("p", {}, "Jobs of this kind cannot be cloned: the gateway creates them to serve a model."));
     return;

@@ -6,14 +6,14 @@ import { Charts } from "../../charts/curves.js";
 import { DeviceLanes, UTILIZATION } from "../../charts/device_lanes.js";
 import { downloadOf } from "../../job/download.js";
 import { excerpt, facts, followEnd, h, inline, sameBy, show, table } from "../../core/dom.js";
-import { duration, isFinal, json, number, time, took } from "../../core/format.js";
+import { duration, isFinal, json, number, oneDirection, time, took } from "../../core/format.js";
 import { Health } from "../../job/health.js";
 import { Infrastructure } from "../../job/infrastructure.js";
 import { JobActions } from "../../job/actions.js";
 import { jobAlerts } from "../../job/alerts.js";
 import { JobDetails } from "../../job/details.js";
 import { jobLineage } from "../../job/lineage.js";
-import { copyButton } from "../../job/name.js";
+import { copyable } from "../../job/name.js";
 import { KINDS } from "../../kinds.js";
 import { NextSteps } from "../../job/next.js";
 import { followEvents } from "../../core/live.js";
@@ -56,9 +56,10 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
   const lanes = new DeviceLanes(id, () => times.range());
   charts.runs.set(id, metrics);
+  charts.labels.set(id, oneDirection(job.name || id));
 
   health.summary.append(
-    h("div", { class: "row" }, h("h1", {}, h("bdi", {}, job.name || id), job.name ? [" ", h("span", { class: "id" }, id)] : null), copyButton(id)),
+    h("div", { class: "row" }, h("h1", {}, h("bdi", {}, job.name || id)), copyable(id)),
     actions.element, // above the state: nothing that grows may move a button under the pointer
     state,
     health.line);

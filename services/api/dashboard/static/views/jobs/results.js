@@ -3,6 +3,7 @@
 import { latestOf, request, withQuery } from "../../core/api.js";
 import { excerpt, field, h, inline, sameBy, select, table, whole } from "../../core/dom.js";
 import { number, shellQuoted } from "../../core/format.js";
+import { headingOf } from "../../job/name.js";
 import { toolCallScores } from "../../trajectory/tool_call_scores.js";
 
 const PAGE = 100;
@@ -49,7 +50,7 @@ export async function resultsView({ place, signal, query, setQuery }, id) {
     return h("input", { ...attributes, value: filter[name], onchange: (event) => change(name)(event.target.value) });
   }
 
-  place.append(h("h1", {}, "Answers of ", h("a", { href: `/ui/jobs/${id}` }, id)),
+  place.append(...headingOf("Answers of", evaluation),
     ...toolCallScores(evaluation),
     h("div", { class: "row", role: "search" },
       field("Grade", select(GRADES, filter.outcome, change("outcome"))),

@@ -5,6 +5,7 @@ import { field, h } from "../../core/dom.js";
 import { json, number } from "../../core/format.js";
 import { combinations, described, leavesOf, MOST_JOBS, valueAt, valuesOf, withValues } from "../../forms/grid.js";
 import { withoutNulls } from "../../forms/request_difference.js";
+import { headingOf } from "../../job/name.js";
 
 const NAME = "sweep"; // the key of the metadata that holds the jobs together
 const MOST_CHARACTERS = 200;
@@ -15,8 +16,8 @@ export function sweepAddress(name) {
 }
 
 export async function sweepView({ place, signal, go }, id) {
-  const made = await request(`/v1/jobs/${id}/request`, { signal });
-  place.append(h("h1", {}, "Sweep from ", h("a", { href: `/ui/jobs/${id}` }, id)));
+  const [made, job] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request(`/v1/jobs/${id}`, { signal })]);
+  place.append(...headingOf("Sweep from", job));
   if (made.path === null) {
     place.append(h("p", {}, "Jobs of this kind cannot be repeated: the gateway creates them to serve a model."));
     return;

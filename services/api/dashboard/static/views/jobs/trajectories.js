@@ -4,6 +4,8 @@ import { latestOf, request, withQuery } from "../../core/api.js";
 import { field, h, sameBy, select, table } from "../../core/dom.js";
 import { duration, number, shellQuoted, signed } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
+import { sampleName } from "../../trajectory/sample_name.js";
+import { headingOf } from "../../job/name.js";
 import { rewardHistogram } from "../../charts/reward_histogram.js";
 
 const PAGE = 100;
@@ -76,7 +78,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
 
   const text = h("input", { type: "search", maxlength: "200", value: filter.text, onchange: (event) => change("text")(event.target.value) });
   place.append(
-    h("h1", {}, "Trajectories of ", h("a", { href: `/ui/jobs/${id}` }, id)),
+    ...headingOf("Trajectories of", job),
     h("div", { class: "row", role: "search" },
       field("Sort by", select(SORTS, filter.sort || "finished", change("sort"))),
       field("Order", select({ desc: "descending", asc: "ascending" }, filter.order || "desc", change("order"))),
@@ -95,7 +97,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
 }
 
 const columns = (id, isLearned) => ({
-  Trajectory: (one) => h("a", { href: `/ui/jobs/${id}/trajectories/${one.id}` }, one.id),
+  Trajectory: (one) => h("a", { href: `/ui/jobs/${id}/trajectories/${one.id}`, title: one.id }, sampleName(one)),
   Reward: (one) => number(one.reward),
   ...(isLearned ? { Advantage: (one) => (one.advantage === null ? null : signed(one.advantage)), Step: (one) => one.step } : {}),
   "Finish reason": (one) => one.finish_reason.replaceAll("_", " "),

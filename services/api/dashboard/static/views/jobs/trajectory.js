@@ -5,8 +5,10 @@ import { colorOf } from "../../core/colors.js";
 import { facts, h, inline, sameBy, table, whole } from "../../core/dom.js";
 import { duration, json, number, signed, words } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
+import { copyable } from "../../job/name.js";
 import { notesSection } from "../../job/notes.js";
 import { plot, tickLabels } from "../../charts/plot.js";
+import { sampleName } from "../../trajectory/sample_name.js";
 import { sessionTree } from "../../trajectory/session.js";
 import { TokenText } from "../../trajectory/token_text.js";
 import { toolRun } from "../../trajectory/tool_run.js";
@@ -27,8 +29,8 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const tokens = hasIds ? new TokenText(`${path}/${id}/tokens`, sequence, query.get("color"), chooseOverlay, signal, stepAddress) : null;
   const chart = h("div", { class: "chart" });
   place.append(
-    h("h1", {}, id),
-    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId)),
+    h("h1", {}, sampleName(one)),
+    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, h("bdi", {}, job.name || jobId)), " ", copyable(id)),
     ...asJson(one, `${path}/${id}`, `${jobId}-${id}.json`),
     facts({
       Reward: number(one.reward),
@@ -71,8 +73,8 @@ function tokensWithoutIds(turns) {
 }
 
 function conversation(one, learned) {
-  return h("section", { class: "side", "aria-label": one.id },
-    h("p", {}, h("strong", {}, one.id), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${words(one.finish_reason)}${learned.get(one.id) ?? ""}`),
+  return h("section", { class: "side", "aria-label": sampleName(one) },
+    h("p", {}, h("strong", {}, sampleName(one)), ` ${one.reward === null ? "no reward" : `reward ${number(one.reward)}`}, ${words(one.finish_reason)}${learned.get(one.id) ?? ""}`),
     one.messages.map((message) => turn(message.role, text(message.content))),
     one.turns.map(turnWithCalls));
 }
