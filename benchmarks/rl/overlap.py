@@ -49,7 +49,7 @@ from services.trainer.rl.prompts import PromptSampler, TrainingPrompt
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
 from services.trainer.rl.spec import online_method
-from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightSync
+from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightChanges, WeightSync
 from tests.support.rl.training import JudgingScorer, by_sample
 from tests.support.runtimes import FOLDER
 
@@ -103,7 +103,13 @@ class SpokenConversations:
         count = len(turn)
         return SampledTokens(tuple(turn), (-5.5,) * count, (self._version,) * count, "stop")
 
-    async def load(self, version: int, _folder: Path, _expect: LogprobReference) -> SyncReport:
+    async def load(
+        self,
+        version: int,
+        _folder: Path,
+        _expect: LogprobReference,
+        _changes: WeightChanges | None = None,
+    ) -> SyncReport:
         self._version = version
         return SyncReport(version, 0.0, 0.0, 0.0, None)
 

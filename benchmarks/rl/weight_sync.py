@@ -4,13 +4,16 @@
 
 Starts a learner with full weights and a vLLM server as a training does, and syncs a changed policy
 again and again: some times as it was done before, some times as the product does, in turn. Before,
-every sync had probes of its own, which both sides scored twice, and the engine scored each probe
-once more with what it generated. ``--tokens`` is the length of a probe. Prints seconds of the parts
-and the ratio; parts that run beside each other count each.
+each version was written into new files and read with vLLM's own reloading, and every sync had
+probes of its own, which both sides scored twice, the engine each once more with what it generated.
+``--tokens`` is the length of a probe. Prints medians of the seconds of the parts and the ratios of
+the transport (publishing and loading) and of the whole; parts that run beside each other count
+each.
 """
 
 import argparse
 import asyncio
+import shutil
 import statistics
 import tempfile
 import time
@@ -40,13 +43,15 @@ SECONDS: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 PARTS = {
     "publish": (LearnerClient, "publish"),
     "probe": (LearnerClient, "probe"),
-    "reload": (VllmControl, "reload"),
+    "load": (VllmControl, "update"),
     "rescoring": (VllmTokenEngine, "prompt_log_probs"),
     "generating": (VllmTokenEngine, "generate_as"),
 }
 RENEWAL, COMPARISON = weight_sync.RENEWAL, weight_sync._differences
+PUBLISH, UPDATE = LearnerClient.publish, VllmControl.update
 GOAL = 0.5
 CONTEXT = 1024
+TRANSPORT = ("publish", "load")
 WHOLE = "whole"
 NOW, FORMER = "now", "former"
 MODES = (FORMER, NOW, FORMER, NOW)
@@ -74,6 +79,10 @@ class Clock:
         SECONDS[name, self.mode].append(seconds)
 
 
+CLOCK = Clock()
+SHOWN = (*TRANSPORT, WHOLE)
+
+
 async def former_differences(
     engine: VllmTokenEngine, model: str, probe: Sequence[int], expected: Sequence[float]
 ) -> tuple[Any, Any]:
@@ -87,11 +96,44 @@ async def former_differences(
     return asked.tokens - np.asarray(expected), np.abs(rescored - np.asarray(sampled.log_probs))
 
 
+async def former_publish(
+    learner: LearnerClient, folder: Path, outdated: Path | None = None
+) -> Sequence[str] | None:
+    """Write new files, and delete the outdated ones."""
+    names = await PUBLISH(learner, folder)
+    if outdated is not None:
+        shutil.rmtree(outdated)
+    return names
+
+
+async def former_update(control: VllmControl, folder: Path, version: int, *_: object) -> None:
+    """Have vLLM load all weights."""
+    arguments = {"weights_path": str(folder)}
+    await control._post("/collective_rpc", {"method": "reload_weights", "kwargs": arguments})
+    await control.name_version(version)
+
+
+def use(mode: str) -> None:
+    """Publish, load and compare as in a mode from now on."""
+    former = mode == FORMER
+    weight_sync.RENEWAL = 1 if former else RENEWAL
+    weight_sync._differences = former_differences if former else COMPARISON
+    replaced: Any = LearnerClient
+    replaced.publish = former_publish if former else PUBLISH
+    replaced = VllmControl
+    replaced.update = former_update if former else UPDATE
+    for name, (owner, method) in PARTS.items():
+        if name in TRANSPORT:
+            CLOCK.time(name, owner, method)
+    CLOCK.mode = mode
+
+
 async def measure(model: Path, syncs: int, tokens: int, dtype: Any) -> None:
     """Sync in both modes, in turn, and print."""
-    clock, draw = Clock(), np.random.default_rng(0)
+    draw = np.random.default_rng(0)
     for name, (owner, method) in PARTS.items():
-        clock.time(name, owner, method)
+        if name not in TRANSPORT:
+            CLOCK.time(name, owner, method)
     training, vllm = (find_runtime(FOLDER, name).python for name in ("training", "vllm"))
     spec = LearnerSpec(
         model=model, socket=Path(), seed=0, method=_method(), max_response_length=4096
@@ -109,10 +151,8 @@ async def measure(model: Path, syncs: int, tokens: int, dtype: Any) -> None:
                     await sync.begin(engine, 0, [[1, 2, 3]])
                     SECONDS.clear()
                     for step in range(len(MODES) * syncs):
-                        clock.mode = MODES[step // syncs]
-                        former = clock.mode == FORMER
-                        weight_sync.RENEWAL = 1 if former else RENEWAL
-                        weight_sync._differences = former_differences if former else COMPARISON
+                        if step % syncs == 0:
+                            use(MODES[step // syncs])
                         _batch(draw).save(path)
                         probes = draw.integers(0, 64, (PROBES, tokens)).tolist()
                         began = time.perf_counter()
@@ -121,21 +161,27 @@ async def measure(model: Path, syncs: int, tokens: int, dtype: Any) -> None:
                         await learner.update(step, path)
                         began = time.perf_counter()
                         await sync.load(engine, step + 1)
-                        clock.add(WHOLE, scoring + time.perf_counter() - began)
-                        print(clock.mode, round(SECONDS[WHOLE, clock.mode][-1], 2), flush=True)
+                        CLOCK.add(WHOLE, scoring + time.perf_counter() - began)
+                        last = {name: SECONDS[name, CLOCK.mode][-1] for name in SHOWN}
+                        shown = ", ".join(f"{name} {each:.2f}" for name, each in last.items())
+                        print(f"{CLOCK.mode}: {shown} s", flush=True)
     report()
 
 
 def report() -> None:
-    """Print the means of both modes, and what the whole takes relative to before."""
-    for name in (*PARTS, WHOLE):
+    """Print what both modes took, and the ratios."""
+    for name in PARTS:
         now, former = (SECONDS[name, mode] for mode in (NOW, FORMER))
         syncs = {mode: len(SECONDS[WHOLE, mode]) for mode in (NOW, FORMER)}
         means = [sum(now) / syncs[NOW], sum(former) / syncs[FORMER]]
         shown = f"{means[0]:7.2f} s a sync now, {means[1]:7.2f} s before"
         print(f"{name:>10}: {shown} ({len(now)} and {len(former)} calls)")
-    ratio = statistics.mean(SECONDS[WHOLE, NOW]) / statistics.mean(SECONDS[WHOLE, FORMER])
-    print(f"now / before: {ratio:.2f} (goal {GOAL})")
+    for name, parts in (("transport", TRANSPORT), (WHOLE, (WHOLE,))):
+        took, before = (
+            sum(statistics.median(SECONDS[part, mode]) for part in parts) for mode in (NOW, FORMER)
+        )
+        print(f"{name}: median {took:.2f} s now, {before:.2f} s before: {took / before:.2f}")
+    print(f"goal {GOAL}")
 
 
 def _batch(draw: np.random.Generator) -> TrainingBatch:

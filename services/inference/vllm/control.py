@@ -5,6 +5,7 @@ the prefix cache and the KV cache of running requests; they continue from their 
 weights and report which version sampled which token.
 """
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
@@ -48,10 +49,23 @@ class VllmControl:
         """Resume."""
         await self._post("/resume")
 
-    async def reload(self, folder: Path) -> None:
-        """Load all weights from a folder."""
-        arguments = {"weights_path": str(folder)}
-        await self._post("/collective_rpc", {"method": "reload_weights", "kwargs": arguments})
+    async def name_version(self, version: int) -> None:
+        """Tell the engine which version of the weights it started with."""
+        await self._post("/init_weight_transfer_engine", {"init_info": {"version": version}})
+        await self.set_version(version)
+
+    async def update(
+        self, folder: Path, version: int, base: int | None, names: Sequence[str] | None
+    ) -> None:
+        """Load ``version`` of the weights from a folder: the tensors of ``names`` over those of
+        version ``base``, or all. The engine refuses another base than it has."""
+        fields: JsonObject = {"folder": str(folder), "version": version}
+        if names is not None:
+            fields |= {"base": base, "names": list(names)}
+        await self._post("/start_weight_update")
+        await self._post("/update_weights", {"update_info": fields})
+        await self._post("/finish_weight_update")
+        await self._post("/collective_rpc", {"method": "reset_encoder_cache"})
 
     async def reset_prefix_cache(self) -> None:
         """Discard what was computed with the old weights."""

@@ -62,6 +62,8 @@ ADAPTER_CONFIG = "adapter_config.json"
 CPU_ENTRY = "services.inference.vllm.cpu_entry"
 EXACT_ENTRY = "services.inference.vllm.exact_entry"
 GUARD = "services.inference.vllm.guard.Guard"
+WEIGHT_WORKER = "services.inference.weights.worker.WeightWorker"
+WEIGHT_BACKEND = "temper-folder"
 GIBIBYTE = 2**30
 NO_ROUTES = Routes()
 _KEPT_MEMORY = {
@@ -198,6 +200,9 @@ def _route_arguments(routes: Routes) -> list[str]:
     if routes.tokens:
         arguments += ["--enable-scale-out", "--logprobs-mode", "processed_logprobs"]
         arguments += ["--max-logprobs", str(TOP_K_LIMIT)]
+    if routes.weights:
+        arguments += ["--worker-extension-cls", WEIGHT_WORKER]
+        arguments += ["--weight-transfer-config", json.dumps({"backend": WEIGHT_BACKEND})]
     if routes.weights or routes.adapters or routes.sleep or routes.guarded:
         arguments += ["--middleware", GUARD]
     if routes.priorities:

@@ -39,7 +39,7 @@ def weight_folder(
     """
     if shared.is_dir():
         _remove_abandoned(shared)
-    needed = (KEPT + 1) * (version_bytes or weight_bytes(model))
+    needed = KEPT * (version_bytes or weight_bytes(model))
     room = _room(shared, available_memory() if available is None else available)
     if needed > room:
         if warn is not None:
@@ -86,7 +86,7 @@ def _explanation(shared: Path, needed: int, room: int) -> str:
     if room < 0:
         return f"{where}: {shared} is missing or cannot be written"
     needs, has = (f"{size / GIGABYTE:.1f} GB" for size in (needed, max(room, 0)))
-    return f"{where}: {KEPT + 1} versions take {needs}, and {shared} has room for {has}"
+    return f"{where}: {KEPT} versions take {needs}, and {shared} has room for {has}"
 
 
 def _remove_abandoned(shared: Path) -> None:

@@ -20,7 +20,8 @@ from services.inference.token_engine import VllmTokenEngine
 from services.inference.token_engine.base import TokenEngine, TurnSampling
 
 KEPT = 2
-"""Published versions that are kept: the engine may have to reload the previous one."""
+"""Published versions that are kept: the one that a restarted engine loads, and the one before, over
+which the next is written."""
 PROBES = 3
 PROBE_TOKENS = 1024
 GENERATED = 8
@@ -114,6 +115,15 @@ class SyncReport:
     restarted: str | None
 
 
+@dataclass(frozen=True)
+class WeightChanges:
+    """What a version changes: the tensors of these names; all others are, bit by bit, those of the
+    version ``base``."""
+
+    base: int
+    names: Sequence[str]
+
+
 class PolicyLearner(Protocol):
     """Holds and updates the policy; one request at a time."""
 
@@ -130,8 +140,10 @@ class PolicyLearner(Protocol):
         """The metrics of a batch under the current weights, without an update."""
         ...
 
-    async def publish(self, folder: Path) -> None:
-        """Write the weights for an engine."""
+    async def publish(self, folder: Path, outdated: Path | None = None) -> Sequence[str] | None:
+        """Write the weights for an engine into a new folder, over the files of ``outdated``, which
+        is gone then. Returns the names of the tensors that differ from those published before, None
+        if they were not compared."""
         ...
 
     async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -150,9 +162,16 @@ class PolicyLearner(Protocol):
 class SyncedEngine(TokenEngine, Protocol):
     """Samples with the most recently loaded weights; every token carries their version."""
 
-    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
-        """Sample with published weights from now on; turns in progress continue with them. Raises
-        if the engine does not compute what the learner computes."""
+    async def load(
+        self,
+        version: int,
+        folder: Path,
+        expect: LogprobReference,
+        changes: WeightChanges | None = None,
+    ) -> SyncReport:
+        """Sample with published weights from now on; turns in progress continue with them. Only
+        the ``changes`` have to be loaded over their base. Raises if the engine does not compute
+        what the learner computes."""
         ...
 
     async def sleep(self) -> None:
@@ -175,6 +194,7 @@ class WeightSync:
         self._learner = learner
         self._folder = folder
         self._published: dict[int, Path] = {}
+        self._changes: dict[int, WeightChanges] = {}
         self._probes: Sequence[Sequence[int]] = ()
         self._scored: Sequence[Sequence[float]] | None = None
         self._syncs_left = 0
@@ -185,7 +205,11 @@ class WeightSync:
             target = self._folder / f"version-{version}"
             shutil.rmtree(target, ignore_errors=True)  # left by a killed attempt
             self._folder.mkdir(parents=True, exist_ok=True)
-            await self._learner.publish(target)
+            known = sorted(self._published)
+            outdated = self._published.pop(known[0]) if len(known) >= KEPT else None
+            names = await self._learner.publish(target, outdated)
+            if names is not None and known:
+                self._changes = {version: WeightChanges(known[-1], names)}
             self._published[version] = target
         return self._published[version]
 
@@ -213,7 +237,10 @@ class WeightSync:
         target = await self.publish(version)
         scored = await self._learner.probe(self._probes)
         report = await engine.load(
-            version, target, LogprobReference(self._probes, scored, self._scored)
+            version,
+            target,
+            LogprobReference(self._probes, scored, self._scored),
+            self._changes.get(version),
         )
         self._scored = scored
         self._delete_outdated(version)

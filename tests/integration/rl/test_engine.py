@@ -22,7 +22,7 @@ from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.spec import GuestSpec
-from services.trainer.rl.weight_sync import LogprobReference, SyncReport
+from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightChanges
 from tests.support.runtimes import installed_runtime
 
 pytestmark = pytest.mark.runtime
@@ -145,21 +145,32 @@ def test_full_weights_are_swapped_during_turns(
             tokenizer=published.base,
         ) as engine:
 
-            async def load(version: int, name: str) -> SyncReport:
+            async def load(
+                version: int, name: str, changes: WeightChanges | None = None
+            ) -> SyncReport:
                 reference = published.reference(name)
-                return await engine.load(version, published.folder / name, reference)
+                return await engine.load(version, published.folder / name, reference, changes)
 
             assert engine.context_length == 2048
+            fresh = await engine.prompt_log_probs(prompt)
             assert (await load(0, "first")).restarted is None
+
+            # Only what changed is loaded; changed back, it is bit by bit what a new engine has.
+            names = json.loads((published.folder / "patched.json").read_text())
+            for version, name in ((1, "patched"), (2, "first")):
+                report = await load(version, name, WeightChanges(version - 1, names))
+                assert report.restarted is None
+                assert report.largest_difference < LARGEST_DIFFERENCE
+            assert np.array_equal((await engine.prompt_log_probs(prompt)).tokens, fresh.tokens)
 
             # A turn continues with new weights; its KV cache is recomputed.
             turns = await turns_under_way(engine, prompt)
-            report = await load(1, "second")
-            sampled = max(await turns, key=lambda each: each.policy_versions.count(1))
-            split, length = sampled.policy_versions.count(0), len(sampled.token_ids)
+            report = await load(3, "second")
+            sampled = max(await turns, key=lambda each: each.policy_versions.count(3))
+            split, length = sampled.policy_versions.count(2), len(sampled.token_ids)
             assert report.restarted is None
             assert report.largest_difference < LARGEST_DIFFERENCE
-            assert sampled.policy_versions == (0,) * split + (1,) * (length - split)
+            assert sampled.policy_versions == (2,) * split + (3,) * (length - split)
             assert 0 < split < length
             difference = await gaps(engine, prompt, sampled)
             assert difference[split:].max() < LARGEST_DIFFERENCE < difference[:split].mean()
@@ -171,18 +182,18 @@ def test_full_weights_are_swapped_during_turns(
             assert not (await asyncio.wait([turns, late], timeout=0.5))[0]
             await engine.wake()
             for sampled in [*await turns, await late]:
-                assert set(sampled.policy_versions) == {1}
+                assert set(sampled.policy_versions) == {3}
 
             # vLLM loads whatever it finds: with no output layer here, it would keep the old one.
             turns = await turns_under_way(engine, prompt)
-            report = await load(2, "tied")
+            report = await load(4, "tied")
             assert report.restarted is not None
             assert "log-probabilities differ" in report.restarted
             assert report.largest_difference < LARGEST_DIFFERENCE
-            assert {2} in [set(sampled.policy_versions) for sampled in await turns]
+            assert {4} in [set(sampled.policy_versions) for sampled in await turns]
 
             # Tied embeddings are exchanged like others.
-            report = await load(3, "tied-2")
+            report = await load(5, "tied-2")
             assert report.restarted is None
             assert report.largest_difference < LARGEST_DIFFERENCE
 

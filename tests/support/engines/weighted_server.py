@@ -58,7 +58,8 @@ class WeightedServer:
     """Stands for a `VllmServer`: an async context manager that serves while its block runs."""
 
     def __init__(self, folder: Path, faults: Faults, pace: Pace) -> None:
-        self._weights = {BASE: _read(folder)}
+        self.started_with = _read(folder)
+        self._weights = {BASE: self.started_with}
         self._faults = faults
         self._pace = pace
         self._version = "default"
@@ -68,6 +69,7 @@ class WeightedServer:
         self._asleep = False
         self._cache: dict[tuple[int, ...], float] = {}
         self.calls: list[str] = []
+        self.updates: list[dict[str, Any]] = []
         self.generating = 0
         self.api_key = KEY
         self.base_url = ""
@@ -123,9 +125,10 @@ class WeightedServer:
                 self._running.set()
             case "/is_sleeping":
                 return {"is_sleeping": self._asleep}
-            case "/collective_rpc":
+            case "/update_weights":
+                self.updates.append(body["update_info"])
                 if not self._faults.reload_ignored:
-                    self._weights[BASE] = _read(Path(body["kwargs"]["weights_path"]))
+                    self._weights[BASE] = _read(Path(body["update_info"]["folder"]))
             case "/reset_prefix_cache":
                 if not self._faults.cache_kept:
                     self._cache.clear()

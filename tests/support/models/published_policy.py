@@ -2,9 +2,10 @@
 
     python -m tests.support.models.published_policy FOLDER BASE
 
-BASE becomes a tiny model. FOLDER gets `first` and `second` (whole models), `tied` and `tied-2`
-(whole models whose output layer is their embeddings), `adapter-1` and `adapter-2` (over BASE), the
-probes, and under each folder's name what its model says of them.
+BASE becomes a tiny model. FOLDER gets whole models (`first`, `second`; `patched`, which is `first`
+but for the tensors named in `patched.json`; `tied` and `tied-2`, whose output layer is their
+embeddings), `adapter-1` and `adapter-2` (over BASE), the probes, and under each folder's name what
+its model says of them.
 """
 
 import json
@@ -22,6 +23,8 @@ from tests.support.models.tiny_parts import build_model, build_tokenizer
 
 LENGTHS = (300, 140)
 """Longer than a block of the prefix cache on a CPU, which has 128 tokens."""
+PATCHED = ("layers.0.self_attn.k_proj.weight", "layers.1.mlp.up_proj.weight", "model.norm.weight")
+"""Two are fused with others by an engine."""
 
 
 def main() -> None:
@@ -46,6 +49,12 @@ def _made(folder: Path, base: Path) -> Iterator[tuple[str, nn.Module]]:
         _perturb(model.parameters(), seed=number)
         model.save_pretrained(folder / name)
         yield name, model
+        if name == "first":
+            changed = [each for each, _ in model.named_parameters() if each.endswith(PATCHED)]
+            _perturb((model.get_parameter(each) for each in changed), seed=9)
+            model.save_pretrained(folder / "patched")
+            (folder / "patched.json").write_text(json.dumps(changed))
+            yield "patched", model
     for number in (1, 2):
         settings = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
         model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings)

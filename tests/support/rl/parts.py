@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.batch import TokenValues, TrainingBatch
 from services.trainer.rl.checkpoints import MODEL
-from services.trainer.rl.weight_sync import LogprobReference, SyncReport
+from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightChanges
 from tests.support.rollouts import CharacterChat, tokens
 
 WEIGHTS = "weights.json"
@@ -48,7 +49,9 @@ class CountingLearner:
         loaded = TrainingBatch.load(batch)
         return {"loss": float(self.updates), "sequences": float(len(loaded.sequences))}
 
-    async def publish(self, folder: Path) -> None:
+    async def publish(self, folder: Path, outdated: Path | None = None) -> None:
+        if outdated is not None:
+            shutil.rmtree(outdated)
         self._write(folder)
 
     async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -95,7 +98,13 @@ class SteadyEngine:
             finish_reason="stop" if whole else "length",
         )
 
-    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
+    async def load(
+        self,
+        version: int,
+        folder: Path,
+        expect: LogprobReference,
+        changes: WeightChanges | None = None,
+    ) -> SyncReport:
         self.running_while_loading.append(self.running)
         published = json.loads((folder / WEIGHTS).read_text())
         assert expect.token_ids

@@ -135,9 +135,9 @@ class LearnerClient:
         """The metrics of a batch under the current weights, without an update."""
         return (await self._ask(MeasureBatch(batch=batch))).metrics
 
-    async def publish(self, folder: Path) -> None:
-        """Write the weights for an engine."""
-        await self._ask(Publish(folder=folder))
+    async def publish(self, folder: Path, outdated: Path | None = None) -> Sequence[str] | None:
+        """Write the weights for an engine; see `PolicyLearner.publish`."""
+        return (await self._ask(Publish(folder=folder, outdated=outdated))).changed
 
     async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
         """The log-probability of every token after the first, of each sequence."""

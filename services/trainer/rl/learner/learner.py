@@ -1,10 +1,12 @@
 """The learner: its models and optimizer, and how it answers each request."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from torch import Tensor
 
 from services.contracts.errors import InvalidRequest
@@ -49,12 +51,14 @@ from services.trainer.rl.learner.protocol import (
     Save,
     Update,
 )
+from services.trainer.rl.learner.publishing import Publisher
 from services.trainer.rl.learner.state import (
     atomic_folder,
     gather_policy_weights,
     gather_state,
     merged_policy_weights,
     restore_state,
+    stored_weights,
     write_model,
 )
 from services.trainer.rl.learner.update import Objective, Updater
@@ -73,6 +77,7 @@ class Learner:
         optimizer_settings = settings.optimizer
         self._spec = spec
         self._processes = processes
+        self._publisher = Publisher()
         self._memory = CardMemory(processes.device, spec.engine)
         batching = chosen_micro_batching(spec, processes.device, processes.world_size)
         self._plain = load_learner_model(
@@ -134,6 +139,7 @@ class Learner:
         began = time.perf_counter()
         metrics: dict[str, float] = {}
         log_probs: list[list[float]] = []
+        changed: list[str] | None = None
         match request:
             case Update(step=step, batch=path):
                 metrics = self._update(step, path)
@@ -141,10 +147,8 @@ class Learner:
                 metrics = self.updater.measure(TrainedTokens.of(TrainingBatch.load(path)))
             case Probe(token_ids=token_ids):
                 log_probs = sequence_log_probs(self._log_probs, token_ids)
-            case Publish(folder=folder) if self._spec.publishes_merged:
-                self._publish_merged(folder)
-            case Publish(folder=folder):
-                self._write(folder, durable=False)
+            case Publish(folder=folder, outdated=outdated):
+                changed = self._publish(folder, outdated)
             case Export(folder=folder):
                 self._write(folder, durable=True)
             case Save(folder=folder):
@@ -153,7 +157,7 @@ class Learner:
                 pass
         self._processes.barrier()
         seconds = time.perf_counter() - began
-        return Done(seconds=seconds, metrics=metrics, log_probs=log_probs)
+        return Done(seconds=seconds, metrics=metrics, log_probs=log_probs, changed=changed)
 
     def _update(self, step: int, batch: Path) -> dict[str, float]:
         with self._memory.update():
@@ -173,11 +177,31 @@ class Learner:
             with atomic_folder(folder, durable=durable) as partial:
                 self._write_model(self._plain.model, weights, dtype, partial)
 
-    def _publish_merged(self, folder: Path) -> None:
-        # In float32, as they are here: rounded to a base's bfloat16, an adapter loses its updates.
-        weights = merged_policy_weights(self._plain)
+    def _publish(self, folder: Path, outdated: Path | None) -> list[str] | None:
+        """Write the weights for an engine; returns the names of those that changed, if known."""
+        model, dtype = self._plain.model, self._stored_dtype()
+        keep = self._processes.is_main
+        if self._spec.publishes_merged:
+            # In float32, as they are here: rounded to a base's bfloat16, an adapter loses its
+            # updates.
+            model, dtype = self._plain.causal, torch.float32
+            weights = merged_policy_weights(self._plain)
+        else:
+            weights = gather_policy_weights(self._plain, self._processes.strategy, keep=keep)
+        if not keep:
+            return None
+
+        def write(partial: Path) -> None:
+            self._write_model(model, weights, dtype, partial)
+
+        if not isinstance(model, PeftModel):
+            stored = stored_weights(model, weights, dtype)
+            return self._publisher.publish(stored, folder, outdated, write)
+        if outdated is not None:
+            shutil.rmtree(outdated)
         with atomic_folder(folder, durable=False) as partial:
-            self._write_model(self._plain.causal, weights, torch.float32, partial)
+            write(partial)
+        return None
 
     def _save(self, folder: Path) -> None:
         keep = self._processes.is_main

@@ -60,13 +60,13 @@ class ParallelStrategy(Protocol):
         ...
 
     def gather(self, parameter: Tensor, *, keep: bool) -> Tensor:
-        """A CPU copy of a trained parameter, in the optimizer's precision; empty without
-        ``keep``."""
+        """A trained parameter on the CPU, in the optimizer's precision; empty without ``keep``. It
+        may be the parameter's own memory."""
         ...
 
     def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
-        """CPU copies of a parameter's optimizer state; empty without ``keep`` or before the first
-        step."""
+        """A parameter's optimizer state on the CPU, as `gather` gives it; empty without ``keep`` or
+        before the first step."""
         ...
 
     def restore(self, states: Iterable[ParameterState]) -> None:
@@ -101,11 +101,11 @@ class DataParallel:
         return norms
 
     def gather(self, parameter: Tensor, *, keep: bool) -> Tensor:
-        return cpu_copy(parameter, keep=keep)
+        return full_on_cpu(parameter, keep=keep)
 
     def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
         return {
-            name: cpu_copy(each, keep=keep)
+            name: full_on_cpu(each, keep=keep)
             for name, each in self._optimizer.state[parameter].items()
         }
 
@@ -213,13 +213,13 @@ def _full(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def cpu_copy(tensor: Tensor, *, keep: bool) -> Tensor:
-    """A full CPU copy of a tensor, sharded or not; without ``keep`` only take part in gathering
-    it."""
+def full_on_cpu(tensor: Tensor, *, keep: bool) -> Tensor:
+    """A full tensor on the CPU, sharded or not, copied only if it is elsewhere; without ``keep``
+    only take part in gathering it."""
     full = _full(tensor)
     if not keep:
         return torch.empty(0)
-    return full.detach().to("cpu", copy=True).contiguous()
+    return full.detach().cpu().contiguous()
 
 
 def _distribute_like(tensor: Tensor, full: Tensor) -> Tensor:

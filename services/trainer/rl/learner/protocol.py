@@ -38,10 +38,12 @@ class MeasureBatch(_Message):
 
 
 class Publish(_Message):
-    """Write the policy's weights for an engine into a new folder."""
+    """Write the policy's weights for an engine into a new folder, over the files of ``outdated``, a
+    folder published before, if that is given; it is gone afterwards."""
 
     type: Literal["publish"] = "publish"
     folder: Path
+    outdated: Path | None = None
 
 
 class Probe(_Message):
@@ -89,12 +91,14 @@ class Ready(_Message):
 
 class Done(_Message):
     """The answer to a request: ``metrics`` of an update or measurement, ``log_probs`` of a
-    probe."""
+    probe, ``changed`` the names of the tensors that differ from those published before, None if
+    they were not compared."""
 
     type: Literal["done"] = "done"
     seconds: float
     metrics: dict[str, float] = Field(default_factory=dict)
     log_probs: list[list[float]] = Field(default_factory=list)
+    changed: list[str] | None = None
 
 
 class Failed(_Message):

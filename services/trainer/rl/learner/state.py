@@ -21,7 +21,7 @@ from transformers import GenerationConfig
 from services.models.loadable import code_files
 from services.models.tokenizer_ids.files import GENERATION_CONFIG, copy_tokenizer
 from services.trainer.rl.learner.model import LanguageModel
-from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, cpu_copy
+from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, full_on_cpu
 
 WEIGHTS = "weights.safetensors"
 MOMENTS = "optimizer.safetensors"
@@ -52,7 +52,7 @@ class LearnerState:
 def gather_state(
     model: LanguageModel, strategy: ParallelStrategy, *, keep: bool = True
 ) -> LearnerState:
-    """The current state; collective. Only with ``keep`` is it copied to host memory."""
+    """The current state; collective. Only with ``keep`` is it brought to host memory."""
     weights, moments = {}, {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -97,8 +97,8 @@ def _stored_states(model: LanguageModel, weights: Any, moments: Any) -> Iterator
 def gather_policy_weights(
     model: LanguageModel, strategy: ParallelStrategy, *, keep: bool = True
 ) -> dict[str, Tensor]:
-    """The policy's weights, or only its adapter's; collective. Only with ``keep`` are they copied
-    to host memory."""
+    """The policy's weights, or only its adapter's; collective. Only with ``keep`` are they
+    brought to host memory."""
     policy = model.model
     parameters = dict(policy.named_parameters(remove_duplicate=False))
     names = list(policy.state_dict())
@@ -108,7 +108,7 @@ def gather_policy_weights(
     return {
         name: strategy.gather(parameters[name], keep=keep)
         if name in parameters
-        else cpu_copy(buffers[name], keep=keep)
+        else full_on_cpu(buffers[name], keep=keep)
         for name in names
     }
 
@@ -150,7 +150,7 @@ def write_model(
     else:
         # The base's is copied verbatim, even if transformers would reject it.
         model.generation_config = GenerationConfig()
-        model.save_pretrained(str(folder), state_dict=_stored(model, state, dtype))
+        model.save_pretrained(str(folder), state_dict=stored_weights(model, state, dtype))
         model.config.dtype = dtype  # save_pretrained wrote the compute dtype
         model.config.to_json_file(str(folder / "config.json"))
     copy_tokenizer(tokenizer or base, folder)
@@ -160,7 +160,7 @@ def write_model(
         shutil.copyfile(path, folder / path.name)
 
 
-def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+def stored_weights(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
     """Weights in their stored dtype; for tied weights only the first."""
     return {
         name: tensor.to(dtype) if tensor.is_floating_point() else tensor
@@ -170,9 +170,9 @@ def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[st
 
 
 @contextmanager
-def atomic_folder(folder: Path, *, durable: bool) -> Iterator[Path]:
-    """Yield a new folder to write into; it becomes ``folder`` on success, and survives a power cut
-    if ``durable``.
+def atomic_folder(folder: Path, *, durable: bool, over: Path | None = None) -> Iterator[Path]:
+    """Yield a folder to write into; it becomes ``folder`` on success, and survives a power cut if
+    ``durable``. It is new, or was that of ``over``, with its files.
 
     Raises FileExistsError if ``folder`` exists.
     """
@@ -180,7 +180,10 @@ def atomic_folder(folder: Path, *, durable: bool) -> Iterator[Path]:
         raise FileExistsError(f"{folder} already exists")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    if over is None:
+        partial.mkdir(parents=True)
+    else:
+        over.rename(partial)
     yield partial
     if durable:
         for path in [*partial.rglob("*"), partial]:

@@ -19,7 +19,13 @@ from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from services.trainer.rl.policy_server.server import PolicyServer
-from services.trainer.rl.weight_sync import GENERATED, LogprobReference, SyncReport, Tolerance
+from services.trainer.rl.weight_sync import (
+    GENERATED,
+    LogprobReference,
+    SyncReport,
+    Tolerance,
+    WeightChanges,
+)
 
 Result = TypeVar("Result")
 
@@ -114,7 +120,13 @@ class PolicyEngine:
         """Reserve a server for a request from outside the rollouts; see `PolicyServer.guest`."""
         return self._sessions.route(None, self._servers).guest()
 
-    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
+    async def load(
+        self,
+        version: int,
+        folder: Path,
+        expect: LogprobReference,
+        changes: WeightChanges | None = None,
+    ) -> SyncReport:
         """Sample from the weights in ``folder`` from now on, labeled ``version``.
 
         Every server is compared with the learner's ``expect``; one that differs or fails is
@@ -123,9 +135,10 @@ class PolicyEngine:
         does not start.
 
         A folder of full weights must stay until the next `load` returns; adapters are copied.
+        A server with the base of ``changes`` loads only these, any other all weights.
         """
         begun = time.monotonic()
-        weights = PolicyWeights(version, folder)
+        weights = PolicyWeights(version, folder, changes=changes)
         if self._adapters is not None:
             weights = self._adapters.add(version, folder)
         # Scoring a probe with what was generated after it samples one token more.

@@ -15,7 +15,7 @@ from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
-from services.trainer.rl.weight_sync import LogprobReference, prefill
+from services.trainer.rl.weight_sync import LogprobReference, WeightChanges, prefill
 
 BASE = "policy"
 """The served name of the model without an adapter."""
@@ -26,11 +26,12 @@ LOCAL_RETRIES = model_retries(attempts=3, deadline_seconds=7200.0, first_wait_se
 @dataclass(frozen=True)
 class PolicyWeights:
     """A version of the policy. ``folder`` holds full weights, or those of the adapter served as
-    ``adapter``; None: the initial model."""
+    ``adapter``; None: the initial model. ``changes`` are what full weights change, if known."""
 
     version: int
     folder: Path | None = None
     adapter: str | None = None
+    changes: WeightChanges | None = None
 
     @property
     def served_name(self) -> str:
@@ -114,7 +115,7 @@ class ServerHandle:
             if weights.adapter is not None and weights.folder is not None:
                 await control.load_adapter(weights.adapter, weights.folder)
             elif spec.slots is None:
-                await control.set_version(weights.version)
+                await control.name_version(weights.version)
             handle._stack = stack.pop_all()
             return handle
 
@@ -142,8 +143,11 @@ class ServerHandle:
         failure.retryable = True
         return failure
 
-    async def swap(self, weights: PolicyWeights, reference: LogprobReference) -> float:
-        """Sample from ``weights`` from now on; return how many seconds the server was paused.
+    async def swap(
+        self, weights: PolicyWeights, reference: LogprobReference, *, whole: bool
+    ) -> float:
+        """Sample from ``weights`` from now on; return how many seconds the server was paused. Only
+        what they change is loaded, unless ``whole``.
 
         An adapter is loaded under a new name, beside the previous one: requests in flight finish
         with theirs. Full weights replace the previous ones: requests in flight continue from their
@@ -157,7 +161,9 @@ class ServerHandle:
         await prefill(self.engine, BASE, reference)
         paused = time.monotonic()
         await self.control.pause()
-        await self.control.reload(weights.folder)
+        changes = None if whole else weights.changes
+        base, names = (None, None) if changes is None else (changes.base, changes.names)
+        await self.control.update(weights.folder, weights.version, base, names)
         await self.control.reset_prefix_cache()
         await self.control.set_version(weights.version)
         await self.control.resume()

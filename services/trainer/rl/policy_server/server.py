@@ -163,7 +163,9 @@ class PolicyServer:
             paused, problem = 0.0, None
             try:
                 before = await self._before(reference)
-                paused = await self._handle.swap(weights, reference)
+                changes = weights.changes
+                whole = changes is None or changes.base != self._weights.version
+                paused = await self._handle.swap(weights, reference, whole=whole)
                 difference = await self._compare(weights, reference, before)
                 if not difference.within(tolerance):
                     problem = f"its {difference}"

@@ -10,6 +10,7 @@ from services.trainer.rl.weight_sync import (
     RENEWAL,
     LogprobReference,
     SyncReport,
+    WeightChanges,
     WeightSync,
     missed_update,
 )
@@ -58,9 +59,15 @@ class ComparedEngine(SteadyEngine):
         super().__init__(lambda _: "")
         self.references: list[LogprobReference] = []
 
-    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
+    async def load(
+        self,
+        version: int,
+        folder: Path,
+        expect: LogprobReference,
+        changes: WeightChanges | None = None,
+    ) -> SyncReport:
         self.references.append(expect)
-        return await super().load(version, folder, expect)
+        return await super().load(version, folder, expect, changes)
 
 
 def test_probes_are_scored_once_a_sync_and_renewed_at_times(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from services.trainer.rl.learner.parallel import (
     ParallelStrategy,
     ParameterState,
     ProcessGroup,
-    cpu_copy,
+    full_on_cpu,
 )
 from services.trainer.rl.learner.protocol import Export, LearnerSpec, Probe, Publish, Save, Update
 from services.trainer.rl.learner.state import LearnerState, atomic_folder, restore_state
@@ -223,12 +223,12 @@ def test_only_the_main_process_copies_weights_to_host_memory(
     copied: list[int] = []
 
     def counted(tensor: torch.Tensor, *, keep: bool) -> torch.Tensor:
-        copy = cpu_copy(tensor, keep=keep)
+        copy = full_on_cpu(tensor, keep=keep)
         copied.append(copy.numel())
         return copy
 
-    monkeypatch.setattr(parallel, "cpu_copy", counted)
-    monkeypatch.setattr(state, "cpu_copy", counted)
+    monkeypatch.setattr(parallel, "full_on_cpu", counted)
+    monkeypatch.setattr(state, "full_on_cpu", counted)
     monkeypatch.setattr(ProcessGroup, "is_main", property(lambda _: False))
     for request in (Publish(folder=tmp_path / "published"), Save(folder=tmp_path / "checkpoint")):
         learner.answer(request)

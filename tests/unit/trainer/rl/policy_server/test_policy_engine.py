@@ -10,7 +10,7 @@ from services.inference.token_engine.base import EngineFailed, TurnSampling
 from services.inference.token_engine.vllm import GENERATE
 from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.handle import ServerHandle
-from services.trainer.rl.weight_sync import EngineOutOfSync
+from services.trainer.rl.weight_sync import EngineOutOfSync, WeightChanges
 from tests.unit.trainer.rl.policy_server.policy import PROBES, policy, says
 
 PROMPT = [1, 2, 3]
@@ -99,7 +99,32 @@ def test_engine_that_missed_an_update_within_the_tolerance_is_restarted(
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("route", ["/pause", "/collective_rpc", "/reset_prefix_cache", "/resume"])
+def test_only_a_server_with_their_base_loads_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with policy(tmp_path, monkeypatch) as given:
+            for version, base in ((1, 0), (2, 0), (3, 2)):
+                number = 1.0 + version
+                changes = WeightChanges(base, ["norm.weight"])
+                await given.engine.load(version, given.folder_of(number), says(number), changes)
+            (server,) = given.servers
+            assert [
+                (each["version"], each.get("base"), each.get("names")) for each in server.updates
+            ] == [(1, 0, ["norm.weight"]), (2, None, None), (3, 2, ["norm.weight"])]
+
+            # Restarted in between, it has loaded everything.
+            await server.die()
+            await given.engine.generate([1], TurnSampling(max_tokens=1))
+            changes = WeightChanges(3, ["norm.weight"])
+            await given.engine.load(4, given.folder_of(5.0), says(5.0), changes)
+            assert [each["base"] for each in given.servers[-1].updates] == [3]
+            assert given.servers[-1].started_with == 4.0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("route", ["/pause", "/update_weights", "/reset_prefix_cache", "/resume"])
 def test_interrupted_weight_swap_restarts_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:

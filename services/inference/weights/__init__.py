@@ -1,0 +1,1 @@
+"""How the policy's engine gets new weights, in the processes of vLLM that hold a model."""
