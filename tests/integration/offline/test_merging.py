@@ -129,6 +129,26 @@ def test_a_merged_checkpoint_of_a_reward_model_scores_as_the_finished_one(
     assert merged.score(conversations) == pytest.approx(finished.score(conversations), abs=1e-5)
 
 
+def test_a_reward_model_whose_output_layer_is_its_embeddings_is_saved(
+    base: Path, tmp_path: Path
+) -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from services.rewards.reward_models.classifier import Classifier
+
+    tied = tmp_path / "tied"
+    config = AutoConfig.from_pretrained(base, tie_word_embeddings=True)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tied)
+    AutoTokenizer.from_pretrained(base).save_pretrained(tied)
+
+    result = OfflineJob(tmp_path / "training", tied, Stage.RM, template="chatml").run()
+
+    scorer = Classifier(tmp_path / "training" / result["model_dir"], 1024)
+    [row, *_] = rows_of(Stage.RM)
+    conversation = [*row["input"]["messages"], *row["preferred_output"]]
+    assert abs(scorer.score([conversation])[0]) > 0
+
+
 def write_gguf(model: Any, tokenizer: Any, file: Path) -> None:
     """Write a Qwen2 model and a tokenizer as llama.cpp's converter would, in float32."""
     import gguf

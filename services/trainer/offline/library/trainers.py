@@ -211,7 +211,8 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
 
     The original logs the loss alone. Its checkpoints hold the language model and the value head in
     separate files, which it does not reload: training would continue from the base. For full and
-    frozen models LLaMA-Factory drops the checkpoint to resume from with a warning.
+    frozen models LLaMA-Factory drops the checkpoint to resume from with a warning. A model whose
+    output layer is its embeddings cannot be saved at all: safetensors refuses weights in one place.
     """
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
     completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
@@ -249,10 +250,22 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
             chosen = resume_from_checkpoint or resume_from
             return super().train(resume_from_checkpoint=chosen, **kwargs)
 
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            weights = self.model.state_dict() if state_dict is None else state_dict
+            super()._save(output_dir, _without_repeats(weights))
+
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
             load_value_head_model(model or self.model, Path(resume_from_checkpoint))
 
     return RewardModelTrainer
+
+
+def _without_repeats(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights without the further names of tied ones, which `from_pretrained` ties again."""
+    first: dict[tuple[int, torch.Size], str] = {}
+    for name, tensor in weights.items():
+        first.setdefault((tensor.data_ptr() or id(tensor), tensor.shape), name)
+    return {name: weights[name] for name in first.values()}
 
 
 def _pair_means(total: dict[str, float]) -> dict[str, float]:
