@@ -18,7 +18,9 @@ def test_curves_of_several_jobs_are_overlaid(page: Page, gateway: GatewayClient)
     first, second = gateway.submit("succeed"), gateway.submit("succeed")
     gateway.wait_until(first, "succeeded")
     gateway.wait_until(second, "succeeded")
-    open_view(page, gateway, f"/ui/compare?jobs={first},{second}")
+    open_view(page, gateway, f"/ui/compare?jobs={first}")
+    page.get_by_label("Job to add").select_option(second)
+    page.get_by_role("button", name="Add").click()
 
     legend = page.get_by_role("region", name="loss").locator(".u-legend")
     for job_id in (first, second):  # of the same name

@@ -5,6 +5,7 @@ import { randomKey } from "../core/api.js";
 import { colorOf } from "../core/colors.js";
 import { CurveLayout } from "./curve_layout.js";
 import { field, h, select } from "../core/dom.js";
+import { overlay } from "./overlay.js";
 import { duration, number } from "../core/format.js";
 import { decisive, groupOf, meaningOf } from "./metric_groups.js";
 import { plot, tickLabels } from "./plot.js";
@@ -84,6 +85,7 @@ export class Charts {
       chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
       this.put(chart, chart.data);
     }
+    this.update();
     this.notify();
   }
 
@@ -201,8 +203,8 @@ export class Charts {
    */
   dataOf(name) {
     const having = [...this.runs.values()].filter((metrics) => metrics.series.has(name)).map((metrics) => metrics.points(name, this.axis));
-    const places = [...new Set(having.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
-    return [places, ...having.map((points) => this.shown(places.map((place) => points.get(place))))];
+    const [places, ...values] = overlay(having, this.widthOf(name), this.zoom, this.axis === "step");
+    return [places, ...values.map((each) => this.shown(each))];
   }
 
   shown(values) {

@@ -1,11 +1,17 @@
 // A job's metrics: values by step, and the time of each step.
 
 import { request, withQuery } from "../core/api.js";
+import { LATEST, Series } from "./series.js";
 
 const POINTS = 1000;
-const LATEST_STEPS = 64;
-const MOST_POINTS = 1200; // of a metric; a page may stay open for as long as a job runs
-const GROUP = 4; // of older points, of which the least and the greatest stay
+const CAPACITY = 1200; // points of a metric
+const MIN_CAPACITY = 400; // about as many as the chart has pixels
+const OF_A_PAGE = 8000; // points of a metric in all runs of a page
+
+/** How many points of a metric each of several runs on one page has. */
+export function capacityOf(runs) {
+  return Math.max(MIN_CAPACITY, Math.min(CAPACITY, Math.floor(OF_A_PAGE / runs)));
+}
 
 /** The path of a job's downsampled metrics, for all steps or a range of them. */
 export function metricsPath(jobId, range = {}) {
@@ -14,9 +20,10 @@ export function metricsPath(jobId, range = {}) {
 
 /** The metrics of a job: values by step of each name, null where one was not finite, and the time of each step. */
 export class Metrics {
-  constructor() {
-    this.series = new Map();
-    this.times = new Map();
+  constructor(capacity = CAPACITY) {
+    this.capacity = capacity;
+    this.series = new Map(); // a Series by name
+    this.times = new Series(capacity);
     this.startedAt = null;
     this.jobId = null;
     this.isComplete = true; // whether no step was dropped
@@ -29,14 +36,25 @@ export class Metrics {
     this.jobId = jobId;
     const found = await request(metricsPath(jobId), { signal });
     this.isComplete = found.complete;
-    const loaded = this.ingest(found);
+    for (const name of Object.keys(found.metrics)) this.series.delete(name);
+    this.keep(this.ingest(found));
     if (!this.isComplete) {
       let last = 0;
-      for (const values of loaded.values()) for (const step of values.keys()) last = Math.max(last, step);
-      const latest = await request(metricsPath(jobId, { from_step: Math.max(1, last - LATEST_STEPS + 1) }), { signal });
-      for (const [name, values] of this.ingest(latest)) loaded.set(name, new Map([...(loaded.get(name) ?? []), ...values]));
+      for (const values of this.series.values()) for (const step of values.keys()) last = Math.max(last, step);
+      this.keep(this.ingest(await request(metricsPath(jobId, { from_step: Math.max(1, last - LATEST + 1) }), { signal })));
     }
-    for (const [name, values] of loaded) this.series.set(name, values);
+  }
+
+  /** Add values by step of each name. */
+  keep(found) {
+    for (const [name, values] of found) for (const [step, value] of values) this.put(name, step, value);
+  }
+
+  put(name, step, value) {
+    if (!this.series.has(name)) this.series.set(name, new Series(this.capacity));
+    const values = this.series.get(name);
+    values.set(step, value);
+    if (values.isThinned) this.isComplete = false;
   }
 
   /** Load finer points for a range of an axis; returns whether there are new ones. */
@@ -77,25 +95,15 @@ export class Metrics {
     if (Math.floor(this.times.get(step) ?? NaN) !== event.created_at) this.times.set(step, event.created_at);
     for (const [name, value] of Object.entries(values)) {
       if (value !== null && !Number.isFinite(value)) continue;
-      if (!this.series.has(name)) this.series.set(name, new Map());
-      this.series.get(name).set(step, value); // a resumed job reports a step again
-      if (this.series.get(name).size > MOST_POINTS) this.thin();
+      this.put(name, step, value); // a resumed job reports a step again
     }
     return true;
-  }
-
-  /** Leave out about half of the older points, as the gateway does; a zoom loads them again. */
-  thin() {
-    for (const [name, values] of this.series) if (values.size > MOST_POINTS / 2) this.series.set(name, thinned(values));
-    const kept = new Set([...this.series.values()].flatMap((values) => [...values.keys()]));
-    for (const step of this.times.keys()) if (!kept.has(step)) this.times.delete(step);
-    this.isComplete = false;
   }
 
   /** The steps at which a metric was not finite. */
   gaps(name) {
     const values = this.series.get(name) ?? new Map();
-    return [...values].filter(([, value]) => value === null).map(([step]) => step).sort((one, other) => one - other);
+    return [...values].filter(([, value]) => value === null).map(([step]) => step);
   }
 
   /** A metric's values by their position on an axis: step, or seconds since the job's start. */
@@ -103,26 +111,13 @@ export class Metrics {
     // Newer values win, as a resumed job reports steps again.
     const values = new Map([...(this.finer.get(name) ?? []), ...this.series.get(name)]);
     if (axis === "step") return values;
-    const timed = [...values].filter(([step]) => this.times.has(step)).sort(([one], [other]) => one - other);
+    const timed = [...values].filter(([step]) => this.times.between(step) !== undefined).sort(([one], [other]) => one - other);
     // Rows reused from another job are older than this one.
-    const start = Math.min(this.startedAt ?? Infinity, ...timed.slice(0, 1).map(([step]) => this.times.get(step)));
+    const start = Math.min(this.startedAt ?? Infinity, ...timed.slice(0, 1).map(([step]) => this.times.between(step)));
     let latest = 0;
     return new Map(timed.map(([step, value]) => {
-      latest = Math.max(latest, this.times.get(step) - start); // clocks can go backward, steps cannot
+      latest = Math.max(latest, this.times.between(step) - start); // clocks can go backward, steps cannot
       return [latest, value];
     }));
   }
-}
-
-/** The latest points of a metric, and of each group of earlier ones the extremes and one that is not finite. */
-function thinned(values) {
-  const points = [...values].sort(([one], [other]) => one - other);
-  const latest = points.splice(-LATEST_STEPS);
-  const kept = [];
-  for (let first = 0; first < points.length; first += GROUP) {
-    const group = points.slice(first, first + GROUP);
-    const finite = group.filter(([, value]) => value !== null).sort(([, one], [, other]) => one - other);
-    kept.push(...new Set([group.find(([, value]) => value === null), finite[0], finite.at(-1)].filter(Boolean)));
-  }
-  return new Map([...kept.sort(([one], [other]) => one - other), ...latest]);
 }

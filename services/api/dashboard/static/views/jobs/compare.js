@@ -5,7 +5,7 @@ import { Charts } from "../../charts/curves.js";
 import { field, h, sameBy, show, table } from "../../core/dom.js";
 import { duration, isFinal, oneDirection, took, words } from "../../core/format.js";
 import { followEvents } from "../../core/live.js";
-import { Metrics, metricsPath } from "../../charts/metrics.js";
+import { capacityOf, Metrics, metricsPath } from "../../charts/metrics.js";
 import { reportButton } from "../../job/report.js";
 import { eventNumber } from "../../job/phases.js";
 import { jobName } from "../../job/name.js";
@@ -56,7 +56,7 @@ export function compareView({ place, signal, query, setQuery, go }) {
       charts.element,
       sameBy(metricsPath(ids[0]), [...ids.slice(1).map((id) => `curl ${location.origin}${metricsPath(id)}`), ...ids.map((id) => `temper logs ${id}`)].join("\n"))] : [h("p", { class: "quiet" }, "Choose the jobs whose curves are drawn over each other.")]));
   for (const id of ids) {
-    const metrics = new Metrics();
+    const metrics = new Metrics(capacityOf(ids.length));
     charts.runs.set(id, metrics);
     const follow = async () => {
       const [last] = await latestEvents(id, 1, signal);
@@ -93,17 +93,18 @@ function labelOf(job, all) {
 
 /** A form that adds a job by name, and one that takes ids. */
 function addForm(ids, choose, signal) {
-  const newest = h("select", { onchange: () => { if (newest.value) choose([...ids, newest.value]); } }, h("option", { value: "" }, "choose a job"));
+  const newest = h("select", { required: true }, h("option", { value: "" }, "choose a job"));
   request(withQuery("/v1/jobs", { limit: SUGGESTED }), { signal }).then(({ data }) => {
     const others = data.filter((job) => !ids.includes(job.id));
     newest.append(...others.map((job) => h("option", { value: job.id }, oneDirection(`${job.name || job.id}, ${words(job.status)}, …${job.id.slice(-ID_CHARACTERS)}`))));
   }).catch(() => {}); // ids can be entered
   const wanted = h("input", { value: ids.join(","), size: 60, placeholder: "ftjob-...,ftjob-..." });
-  const submit = (event) => {
+  const submitting = (chosen) => (event) => {
     event.preventDefault();
-    choose(wanted.value.split(","));
+    choose(chosen());
   };
-  return h("div", {}, h("div", { class: "row" }, field(ids.length ? "Add a job" : "Job", newest)),
+  return h("div", {},
+    h("form", { class: "row", onsubmit: submitting(() => [...ids, newest.value]) }, field("Job to add", newest), h("button", {}, "Add")),
     h("details", {}, h("summary", {}, "Choose by ids"),
-      h("form", { class: "row", onsubmit: submit }, field("Jobs, separated by commas", wanted), h("button", {}, "Compare"))));
+      h("form", { class: "row", onsubmit: submitting(() => wanted.value.split(",")) }, field("Jobs, separated by commas", wanted), h("button", {}, "Compare"))));
 }
