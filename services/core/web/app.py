@@ -17,10 +17,8 @@ from services.core.web.body_limits import BodyBounds, BodyLimits
 from services.core.web.browser_guard import BrowserGuard, HostNames
 from services.core.web.direct import Entrance
 from services.core.web.errors import UnexpectedErrors, install_error_handlers
-from services.core.web.head_requests import HeadRequests
 from services.core.web.health import Check, health_router
-from services.core.web.metrics import MetricsMiddleware, RequestMetrics
-from services.core.web.request_id import RequestIds
+from services.core.web.middleware import HeadRequests, MetricsMiddleware, RequestIds, RequestMetrics
 
 # FastAPI silences it where it builds the models of bodies; ours are built at their first use.
 warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
-from services.core.web.request_id import header
+from services.core.web.middleware import header
 
 MAX_BODY_BYTES = 4 << 20
 MAX_VALUES = 20_000

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.contracts.errors import PermissionDenied
 from services.core.web.errors import error_answer
-from services.core.web.request_id import header
+from services.core.web.middleware import header
 
 
 class BrowserGuard:

@@ -16,8 +16,7 @@ from starlette.types import Receive, Scope, Send
 from services.core.web.body_limits import BodyBounds
 from services.core.web.browser_guard import HostNames
 from services.core.web.errors import error_answer, internal_error_response
-from services.core.web.metrics import RequestMetrics
-from services.core.web.request_id import HEADER, log_failure, with_request_id
+from services.core.web.middleware import HEADER, RequestMetrics, log_failure, with_request_id
 
 Handler = Callable[[Request], Awaitable[Response]]
 
