@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from services.contracts.training.curriculum import BUCKETS, Curriculum
 from services.contracts.training.online import ReinforcementMethod
-from services.trainer.rl.prompt_order import PromptOrder
+from services.trainer.rl.prompts import PromptOrder
 from services.trainer.rl.spec import Online
 
 DECAY = 0.5

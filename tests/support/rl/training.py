@@ -24,8 +24,13 @@ from services.trainer.rl.curriculum import curriculum_of
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
 from services.trainer.rl.loop import Training
-from services.trainer.rl.prompt_order import PromptOrder
-from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_row
+from services.trainer.rl.prompts import (
+    PromptOrder,
+    PromptSampler,
+    TrainingPrompt,
+    order_of,
+    read_row,
+)
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource, WatchedSource
 from services.trainer.rl.spec import overlong_penalty_of, pass_threshold, response_budget

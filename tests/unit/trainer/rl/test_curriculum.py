@@ -14,7 +14,7 @@ from services.contracts.training.curriculum import Curriculum
 from services.core.process.reporter import METRICS
 from services.rollouts.log.log import read_indexed
 from services.trainer.rl.curriculum import CurriculumOrder, CurriculumState
-from services.trainer.rl.prompt_order import EpochShuffle
+from services.trainer.rl.prompts import EpochShuffle
 from tests.support.rl.parts import SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run

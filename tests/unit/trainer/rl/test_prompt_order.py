@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.trainer.rl.prompt_order import CYCLE, WeightedSources
-from services.trainer.rl.prompts import PromptSampler, order_of, read_row
+from services.trainer.rl.prompts import CYCLE, PromptSampler, WeightedSources, order_of, read_row
 
 ROWS = [*["math"] * 50, *["shop"] * 3, None, "other"]
 

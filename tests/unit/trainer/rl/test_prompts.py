@@ -13,8 +13,7 @@ from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.validate import SPEC, validate
-from services.trainer.rl.prompt_order import EpochShuffle
-from services.trainer.rl.prompts import MAX_ROWS, read_row, read_rows
+from services.trainer.rl.prompts import MAX_ROWS, EpochShuffle, read_row, read_rows
 from services.trainer.rl.spec import TEACHER, PromptFilesSpec, TaughtModel
 from services.trainer.rl.validation import check_prompts
 from tests.support.models.tokenizer_kinds import KINDS
