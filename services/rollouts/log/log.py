@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
-from services.datasets.append_file import AppendFile
 from services.datasets.append_log import (
+    AppendFile,
     AppendLog,
     LineSpan,
     UnreadableRecord,

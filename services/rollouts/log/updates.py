@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from services.datasets.append_file import AppendFile
+from services.datasets.append_log import AppendFile
 from services.rollouts.log.index import key_of
 
 INDEX = "updates.index"
