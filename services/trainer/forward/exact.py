@@ -11,7 +11,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from services.contracts.errors import InvalidRequest
 from services.inference.exact import kernels
-from services.trainer.forward.packed_attention import PACKED, register
+from services.trainer.forward.packing import PACKED, register
 
 EXACT = "exact"
 """Its name among the attention implementations of transformers."""
