@@ -15,14 +15,13 @@ from services.contracts.training.online import DistillationHyperparameters, PpoH
 from services.contracts.training.optimizer import OptimizerSettings
 from services.models.tokenizer_ids.id_map import map_ids
 from services.trainer.rl.batch import TrainingBatch
-from services.trainer.rl.learner.card_memory import CardMemory
+from services.trainer.rl.learner.card_memory import CardMemory, HostAdamW
 from services.trainer.rl.learner.distillation import (
     Distillation,
     LocalTeacher,
     RemoteTopKTeacher,
     Teacher,
 )
-from services.trainer.rl.learner.host_adam import HostAdamW
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
     Layout,

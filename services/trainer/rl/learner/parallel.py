@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from services.contracts.training.optimizer import OptimizerSettings
 from services.trainer.errors import Diverged
-from services.trainer.rl.learner.host_adam import HostAdamW, on_host
+from services.trainer.rl.learner.card_memory import HostAdamW, on_host
 from services.trainer.rl.learner.model import LanguageModel
 
 POLICY = "grad_norm"

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from services.contracts.training.fine_tuning import Method
 from services.models.capacity.online import MicroBatching
-from services.trainer.rl.learner.host_adam import HostAdamW
+from services.trainer.rl.learner.card_memory import HostAdamW
 from services.trainer.rl.learner.learner import TRAINER, Learner
 from services.trainer.rl.learner.micro_batches import chosen_micro_batching
 from services.trainer.rl.learner.parallel import ProcessGroup
