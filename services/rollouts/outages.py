@@ -1,17 +1,18 @@
-"""Notices what the infrastructure costs a job: events for what is left out, and an outage when it
-is most of the work."""
+"""Notices what the infrastructure costs a job: events for failing tools and for what is left out,
+and an outage when it is most of the work."""
 
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from services.contracts.infrastructure import PAUSE_SHARE, LeftOut
-from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.process.outages import Outage, Outages
 from services.core.process.reporter import Reporter
 
 WINDOW = 64
 """Rollouts of which the share of lost ones is taken; they begin one after the other."""
+FAILURES_TO_WARN = 8
 
 
 class OutageWatch:
@@ -91,6 +92,25 @@ class OutageWatch:
         data = {"source": lost.source, "cause": lost.cause.value, "left_out": number}
         message = f"{text}; the last: {lost.cause.value}: {lost.message}"
         self._reporter.message(message, "warn", **data)
+
+
+class ToolMonitor:
+    """Warns once when a tool has failed in `FAILURES_TO_WARN` consecutive calls."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._failures: Counter[str] = Counter()
+
+    def observe(self, trajectory: Trajectory) -> None:
+        """Count the calls of a finished rollout."""
+        for call in (call for turn in trajectory.turns for call in turn.calls):
+            if call.outcome is CallOutcome.ANSWERED:
+                self._failures[call.name] = 0
+            elif call.outcome.is_outage:
+                self._failures[call.name] += 1
+                if self._failures[call.name] == FAILURES_TO_WARN:
+                    text = f"tool {call.name!r} failed in {FAILURES_TO_WARN} consecutive calls"
+                    self._reporter.message(f"{text}; the last: {call.error}", "warn")
 
 
 def _is_power_of_two(number: int) -> bool:

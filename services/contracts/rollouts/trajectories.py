@@ -30,6 +30,11 @@ class CallOutcome(StrEnum):
         """Whether the call was to be executed and got no reply."""
         return self not in {CallOutcome.ANSWERED, CallOutcome.DROPPED}
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the tool gave no answer; invalid calls are the fault of the model."""
+        return self in {CallOutcome.FAILED, CallOutcome.TIMED_OUT}
+
 
 class ToolCallRecord(Resource):
     """One call. ``shown`` is what the model read; times are seconds since the rollout began."""

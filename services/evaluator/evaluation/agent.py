@@ -27,9 +27,10 @@ from services.rollouts.loop import Rollouts
 from services.rollouts.models.base import ConversationModel
 from services.rollouts.models.messages import MessageModel
 from services.rollouts.models.tokens import TokenModel
+from services.rollouts.outages import ToolMonitor
 from services.rollouts.tools import open_toolbox
 from services.rollouts.tools.base import Toolbox
-from services.rollouts.tools.health import ToolMonitor, check_tools_respond
+from services.rollouts.tools.health import check_tools_respond
 
 
 class OpenModel(NamedTuple):

@@ -13,8 +13,8 @@ from services.evaluator.failures import RequestFailure
 from services.rewards.interface import without_turn_end
 from services.rollouts.log.log import IndexedLog, open_listing, read_places
 from services.rollouts.loop import Rollouts
+from services.rollouts.outages import ToolMonitor
 from services.rollouts.prompts import Prompt, plain_message
-from services.rollouts.tools.health import ToolMonitor
 
 _STATUS = {
     FinishReason.PROMPT_REFUSED: HTTPStatus.BAD_REQUEST,

@@ -36,10 +36,10 @@ from services.rollouts.chat.prompt_check import PromptCheck
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.open_rollouts import RolloutSettings, open_rollouts
-from services.rollouts.outages import OutageWatch
+from services.rollouts.outages import OutageWatch, ToolMonitor
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
-from services.rollouts.tools.health import ToolMonitor, check_tools_respond, check_tools_shown
+from services.rollouts.tools.health import check_tools_respond, check_tools_shown
 
 PARQUET = "trajectories.parquet"
 INLINE = "prompts"

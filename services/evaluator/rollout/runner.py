@@ -11,9 +11,8 @@ from services.evaluator.rollout.totals import RolloutTotals
 from services.rewards.scorer import Scorer
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.open_rollouts import RolloutPlayer
-from services.rollouts.outages import OutageWatch
+from services.rollouts.outages import OutageWatch, ToolMonitor
 from services.rollouts.prompts import Prompt
-from services.rollouts.tools.health import ToolMonitor
 
 
 @dataclass(frozen=True, slots=True)

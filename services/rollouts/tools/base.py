@@ -177,8 +177,6 @@ class SessionServer(ToolServer, Protocol):
         ...
 
 
-UNAVAILABLE = frozenset({CallOutcome.FAILED, CallOutcome.TIMED_OUT})
-"""Outcomes of calls without an answer by the tool; invalid calls are the model's fault."""
 BAD_ARGUMENTS = frozenset({400, 413, 422})
 SHOWN_CHARACTERS = 500
 

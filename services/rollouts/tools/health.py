@@ -1,17 +1,13 @@
-"""Health checks of tools: before the first prompt, and during rollouts."""
+"""Health checks of tools before the first prompt."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts.multi_turn import Tool
-from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.process.reporter import Reporter
 from services.rollouts.chat.conversations import ChatTokens
-from services.rollouts.tools.base import UNAVAILABLE, Toolbox
+from services.rollouts.tools.base import Toolbox
 from services.rollouts.tools.declaration import declarations, name_of
-
-FAILURES_TO_WARN = 8
 
 
 async def check_tools_respond(tools: Sequence[Tool], toolbox: Toolbox) -> None:
@@ -43,22 +39,3 @@ def check_tools_shown(toolbox: Toolbox, chat: ChatTokens, reporter: Reporter) ->
     lost = [name for name in map(name_of, schemas) if name not in asked]
     if lost:
         reporter.message(f"the chat template leaves out tools: {', '.join(lost)}", "warn")
-
-
-class ToolMonitor:
-    """Warns once when a tool has failed in `FAILURES_TO_WARN` consecutive calls."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._failures: Counter[str] = Counter()
-
-    def observe(self, trajectory: Trajectory) -> None:
-        """Count the calls of a finished rollout."""
-        for call in (call for turn in trajectory.turns for call in turn.calls):
-            if call.outcome is CallOutcome.ANSWERED:
-                self._failures[call.name] = 0
-            elif call.outcome in UNAVAILABLE:
-                self._failures[call.name] += 1
-                if self._failures[call.name] == FAILURES_TO_WARN:
-                    text = f"tool {call.name!r} failed in {FAILURES_TO_WARN} consecutive calls"
-                    self._reporter.message(f"{text}; the last: {call.error}", "warn")

@@ -17,7 +17,6 @@ from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.retries import Retries
 from services.rollouts.tools.base import (
-    UNAVAILABLE,
     Episode,
     EpisodeFailed,
     EpisodeStart,
@@ -151,7 +150,7 @@ class _Tools:
             elif (backend := tool.backend(None)) is not None:
                 await backend.probe()
         except ToolError as fault:
-            return storable_text(fault.error) if fault.outcome in UNAVAILABLE else None
+            return storable_text(fault.error) if fault.outcome.is_outage else None
         return None
 
     async def discover(self, position: int) -> str | None:

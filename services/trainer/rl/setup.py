@@ -19,9 +19,9 @@ from services.rewards.factory import check_rewards_respond
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
-from services.rollouts.outages import OutageWatch
+from services.rollouts.outages import OutageWatch, ToolMonitor
 from services.rollouts.tools import Toolbox, open_toolbox
-from services.rollouts.tools.health import ToolMonitor, check_tools_respond, check_tools_shown
+from services.rollouts.tools.health import check_tools_respond, check_tools_shown
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     TrainingCheckpoint,

@@ -29,8 +29,9 @@ from services.evaluator.serving import RemoteEndpoint
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.models.tokens import TokenModel
+from services.rollouts.outages import ToolMonitor
 from services.rollouts.tools import open_toolbox
-from services.rollouts.tools.health import ToolMonitor, check_tools_respond
+from services.rollouts.tools.health import check_tools_respond
 from tests.support.engines.environment_server import EnvironmentServer
 from tests.support.rollouts import (
     END_TEXT,

@@ -18,8 +18,7 @@ from services.evaluator.rollout.totals import RolloutTotals
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.loop import Rollouts
 from services.rollouts.models.tokens import TokenModel
-from services.rollouts.outages import WINDOW, OutageWatch
-from services.rollouts.tools.health import ToolMonitor
+from services.rollouts.outages import WINDOW, OutageWatch, ToolMonitor
 from tests.support.rollouts import (
     END_TEXT,
     CharacterChat,

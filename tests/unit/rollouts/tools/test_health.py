@@ -18,13 +18,9 @@ from services.contracts.rollouts.trajectories import (
 )
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import REPORTS, Reporter
+from services.rollouts.outages import FAILURES_TO_WARN, ToolMonitor
 from services.rollouts.tools import Toolbox
-from services.rollouts.tools.health import (
-    FAILURES_TO_WARN,
-    ToolMonitor,
-    check_tools_respond,
-    check_tools_shown,
-)
+from services.rollouts.tools.health import check_tools_respond, check_tools_shown
 from tests.support.rollouts import CharacterChat
 from tests.unit.inference.scripted_server import ScriptedServer, answer
 from tests.unit.rollouts.tools.toolboxes import function, with_tools
