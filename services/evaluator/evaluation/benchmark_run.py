@@ -16,10 +16,11 @@ from services.contracts.rewards.graders import (
 )
 from services.datasets.record import UnreadableFile
 from services.datasets.splits import rows_of_part
-from services.evaluator.evaluation.results import Answered, RunningTotals
+from services.evaluator.evaluation.results import Answered
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, read_samples
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
+from services.evaluator.evaluation.totals import RunningTotals
 
 EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
 """Graders that compare an extracted answer; a response without one is unparsable."""

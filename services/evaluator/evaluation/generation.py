@@ -14,9 +14,10 @@ from services.contracts.rollouts.environments import EnvironmentRecord
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
-from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec
+from services.evaluator.evaluation.totals import RunningTotals
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.metrics.extraction import (
     REASONING_ENDS,

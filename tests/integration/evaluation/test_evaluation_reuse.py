@@ -11,7 +11,8 @@ from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.evaluator.evaluation.handler import EvaluationHandler
-from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
+from services.evaluator.evaluation.results import RESULTS, ResultRow
+from services.evaluator.evaluation.totals import RunningTotals
 from services.jobs.store import get_job, move_job
 from services.jobs.worker.settings import WorkerSettings
 from tests.support.gateway import GatewayClient

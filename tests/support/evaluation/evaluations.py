@@ -10,8 +10,9 @@ import httpx
 from services.contracts.jobs import JobStatus
 from services.contracts.rewards.graders import ToolCallsGrader
 from services.core.db.engine import Database
-from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
+from services.evaluator.evaluation.totals import RunningTotals
 from services.jobs.store import get_job, move_job
 
 Calls = list[dict[str, object]]

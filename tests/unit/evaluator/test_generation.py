@@ -12,8 +12,9 @@ from services.contracts.rewards.graders import ExactGrader
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.generation import Generation, Grading, generate
-from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals, read_rows
+from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
 from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.evaluation.totals import RunningTotals
 from services.evaluator.failures import FailureWatch
 from services.rewards.graders.gold import GoldMatch
 

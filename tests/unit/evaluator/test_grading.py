@@ -14,8 +14,9 @@ from services.contracts.sampling import JsonPrediction
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.generation import Grading
-from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.evaluation.totals import RunningTotals
 from services.evaluator.failures import RequestFailure
 from services.rewards.factory import RewardFactory
 from tests.unit.evaluator.chat_server import ChatServer, Reply

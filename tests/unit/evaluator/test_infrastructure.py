@@ -14,10 +14,10 @@ from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered
 from services.evaluator.evaluation.generation import Generation, Grading, generate
-from services.evaluator.evaluation.results import RESULTS, Answered, ResultRow, RunningTotals
+from services.evaluator.evaluation.results import RESULTS, Answered, ResultRow
 from services.evaluator.evaluation.results import prepare as prepare_results
 from services.evaluator.evaluation.samples import EvaluationSample
-from services.evaluator.evaluation.totals import SuiteTotals
+from services.evaluator.evaluation.totals import RunningTotals, SuiteTotals
 from services.evaluator.failures import FailureWatch, RequestFailure
 from services.inference.clients.retries import FailureKind, ServiceFailed
 from services.rewards.interface import RewardFailed, Sample, Score

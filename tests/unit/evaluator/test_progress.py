@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.core.process.reporter import METRICS, REPORTS, Reporter
-from services.evaluator.evaluation.results import ResultRow, RunningTotals
-from services.evaluator.evaluation.totals import SuiteTotals
+from services.evaluator.evaluation.results import ResultRow
+from services.evaluator.evaluation.totals import RunningTotals, SuiteTotals
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 
 

@@ -7,14 +7,8 @@ import pytest
 
 from services.contracts.evaluation.results import SampleResult
 from services.datasets.append_log import AppendLog
-from services.evaluator.evaluation.results import (
-    RESULTS,
-    Answered,
-    ResultRow,
-    RunningTotals,
-    prepare,
-    read_rows,
-)
+from services.evaluator.evaluation.results import RESULTS, Answered, ResultRow, prepare, read_rows
+from services.evaluator.evaluation.totals import RunningTotals
 
 
 def row(index: int, *, answer: str | None = "4", correct: bool | None = True) -> ResultRow:

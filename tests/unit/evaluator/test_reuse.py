@@ -18,8 +18,9 @@ from services.datasets.validate import SPEC
 from services.evaluator.evaluation import reuse as reuse_module
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.evaluation.identity import differences, request_parts
-from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
+from services.evaluator.evaluation.results import RESULTS, ResultRow
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
+from services.evaluator.evaluation.totals import RunningTotals
 from services.evaluator.evaluation.validation import reuse_equal
 from services.jobs.claims import Claim, ClaimStage
 from services.jobs.job import Job, NewJob

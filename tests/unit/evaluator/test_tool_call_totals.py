@@ -15,9 +15,10 @@ from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.child import evaluate
 from services.evaluator.evaluation.generation import Engine
-from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals
+from services.evaluator.evaluation.results import RESULTS, ResultRow
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.evaluation.tool_call_totals import MAX_LISTED, MAX_NAME, ToolCallTotals
+from services.evaluator.evaluation.totals import RunningTotals
 from services.evaluator.serving import RemoteEndpoint
 
 Call = tuple[str, dict[str, object]]

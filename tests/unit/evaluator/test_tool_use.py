@@ -4,7 +4,7 @@ import pytest
 
 from services.contracts.evaluation.results import ToolUse
 from services.evaluator.evaluation.results import ResultRow
-from services.evaluator.evaluation.tool_use import ToolUseTotals
+from services.evaluator.evaluation.totals import ToolUseTotals
 
 
 def row(index: int, calls: int, *, answer: str | None = "4") -> ResultRow:
