@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.rewards.answers.boxes import boxes, last_answer
-from services.rewards.answers.statements import BE, statements
-from services.rewards.answers.writing import plain
+from services.rewards.answers.writing import BE, plain, statements
 
 MAX_CHARACTERS = 100_000
 """Of a longer answer, only the end is read."""

@@ -25,8 +25,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from fractions import Fraction
 
 from services.rewards.answers.boxes import boxes
-from services.rewards.answers.statements import statements
-from services.rewards.answers.writing import ascii_marks, plain, without_text_commands
+from services.rewards.answers.writing import ascii_marks, plain, statements, without_text_commands
 
 _NUMBER = re.compile(
     r"""

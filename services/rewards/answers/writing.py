@@ -1,6 +1,8 @@
-"""Removes what is around an answer without being part of it: emphasis, quotes, wide characters."""
+"""How texts state an answer: "The answer is ...", "Answer: ...", and what is around an answer
+without being part of it: emphasis, quotes, wide characters."""
 
 import re
+from collections.abc import Iterator
 
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2013\u2010\u2011\u2012\ufe63"), "-")
@@ -41,3 +43,30 @@ def plain(text: str) -> str:
     text = without_text_commands(text)
     text = _SPACE.sub(" ", _MATH.sub(" ", text)).translate(_CHARACTERS)
     return _APOSTROPHE.sub("", _EMPHASIS.sub("", _HEADING.sub("", text)))
+
+
+BE = (
+    r"(?:is|was|ist|est|es|é|è|lautet|shall be"
+    r"|(?:should|would|must|will|has to|could)\s+(?:then\s+|therefore\s+|thus\s+)?be)"
+)
+"""Verbs between "answer" and the answer."""
+
+_ANSWER = re.compile(
+    r"(?:\banswer(?!\w|\s+(?:choices|options)\b)|\bans\b|答案|正解|答え|정답|\bantwort\b"
+    r"|\br[ée]ponse\b|\brespuesta\b|\brisposta\b|\bresposta\b|\bantwoord\b|\bsvar\b|\bjawaban\b"
+    r"|ответ|đáp án|odpowiedź|الإجابة)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(rf"\b{BE}\b|[:=]|[是为為选選은는]", re.IGNORECASE)
+_SENTENCE = re.compile(r"[^\n.;!?]{0,80}")
+
+
+def statements(text: str) -> Iterator[list[tuple[int, str]]]:
+    """Each statement of a text as the verbs, colons and signs behind "answer": where each ends, and
+    what it is. A statement without one is none."""
+    for found in _ANSWER.finditer(text):
+        sentence = _SENTENCE.match(text, found.end())
+        end = sentence.end() if sentence else found.end()
+        links = [(link.end(), link[0]) for link in _LINK.finditer(text, found.end(), end)]
+        if links:
+            yield links
