@@ -1,24 +1,30 @@
 """Evaluation requests: validation, the job, and its view."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.api.evaluations.tools import check_tool_use
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
-from services.api.models.service import check_endpoint, require_loadable
+from services.api.models.service import check_endpoint, require_loadable, resolve_for_load
 from services.api.settings import ApiSettings
+from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.jobs import JobKind
+from services.contracts.rewards.rewards import EnvironmentReward
+from services.contracts.rollouts.multi_turn import ENVIRONMENT, MultiTurn
+from services.contracts.sampling import Sampling
 from services.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.jobs.store import create_job
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import main_metric
 from services.models.registry import require_file
 from services.rewards.graders.bounded_integer import judge_of_wrong
+from services.rollouts.chat.call_format import check_parser_fits
+from services.rollouts.settings import validate_multi_turn
+from services.rollouts.tools import check_tools
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
@@ -37,9 +43,90 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         check_grader(each.grader, settings)
         if each.judge is not None:
             check_grader(judge_of_wrong(each.judge), settings, "judge")
-    check_tool_use(session, body, settings)
+    _check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, body, gpus))
+
+
+_PENALTIES = ("presence_penalty", "frequency_penalty", "repetition_penalty")
+
+
+def _check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSettings) -> None:
+    """Check the tools of an evaluation, if it has any, and the limits of its conversations.
+
+    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for a tool that the
+    operator's settings do not allow.
+    """
+    conversation = body.conversation
+    _check_environment(body)
+    if conversation is None:
+        if body.multi_turn is not None:
+            raise InvalidRequest("conversations need tools to call", param="multi_turn")
+        return
+    given = body.multi_turn or MultiTurn()
+    if not given.multi_turn_enable and "multi_turn_enable" in given.model_fields_set:
+        raise InvalidRequest("tools need several turns", param="multi_turn.multi_turn_enable")
+    for _, sampling in _samplings(body):
+        validate_multi_turn(conversation, sampling)
+    check_tools(
+        body.tools,
+        settings.allowed_endpoints,
+        settings.allowed_callables,
+        settings.mcp_commands,
+        gateway_origins=settings.gateway_origins,
+    )
+    if isinstance(body.model, str):
+        _check_registered(session, body.model, body, conversation, settings)
+    elif "tool_parser_format" in given.model_fields_set:
+        raise InvalidRequest(
+            "the endpoint of a remote model parses its calls",
+            param="multi_turn.tool_parser_format",
+        )
+
+
+def _check_environment(body: CreateEvaluation) -> None:
+    """Only an environment rewards steps."""
+    entries = body.benchmarks or []
+    fields = [(f"benchmarks.{place}.grader", each.grader) for place, each in enumerate(entries)]
+    for field, grader in [("grader", body.grader), *fields]:
+        if isinstance(grader, EnvironmentReward) and not any(
+            tool.class_name == ENVIRONMENT for tool in body.tools
+        ):
+            message = f"a grader of type environment needs a tool of class {ENVIRONMENT}"
+            raise InvalidRequest(message, param=field)
+
+
+def _samplings(body: CreateEvaluation) -> Iterator[tuple[str, Sampling]]:
+    """The sampling settings of the benchmarks, each with its field in the request."""
+    entries = body.benchmarks or []
+    if not entries or any(entry.sampling is None for entry in entries):
+        yield "sampling", body.sampling
+    for number, entry in enumerate(entries):
+        if entry.sampling is not None:
+            yield f"benchmarks.{number}.sampling", entry.sampling
+
+
+def _check_registered(
+    session: Session,
+    name: str,
+    body: CreateEvaluation,
+    conversation: MultiTurn,
+    settings: ApiSettings,
+) -> None:
+    for field, sampling in _samplings(body):
+        for penalty in _PENALTIES:
+            if getattr(sampling, penalty) is not None:
+                raise InvalidRequest(
+                    "a registered model is sampled without penalties in conversations with tools",
+                    param=f"{field}.{penalty}",
+                )
+    try:
+        model = resolve_for_load(session, name, settings)
+    except (InvalidRequest, NotFound):
+        return  # the job reports what is missing: it may exist by then
+    folder = model.tokenizer_folder
+    if folder is not None and folder.is_dir():
+        check_parser_fits(folder, conversation)
 
 
 def evaluation_view(job: Job) -> Evaluation:
