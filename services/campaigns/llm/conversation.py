@@ -8,9 +8,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from services.campaigns.llm.answer_cache import CachedAnswer
+from services.campaigns.llm.answers import CachedAnswer, KeptAnswer
 from services.campaigns.llm.endpoint import ask_endpoint
-from services.campaigns.llm.kept_answer import KeptAnswer
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed, Waiting

@@ -3,7 +3,7 @@
 A step that was interrupted runs again from its beginning, and gets the recorded effects in place
 of new ones. An effect is lost only if the process dies between its end and the commit of its
 record; jobs and files are not doubled even then, since the gateway knows their idempotency keys,
-and an answer of the LLM is in a file before (`services.campaigns.llm.kept_answer`).
+and an answer of the LLM is in a file before (`services.campaigns.llm.answers`).
 """
 
 import time

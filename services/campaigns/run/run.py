@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from sqlalchemy import select, update
 
 from services.campaigns.gateway import Gateway
-from services.campaigns.llm.answer_cache import SharedAnswers
+from services.campaigns.llm.answers import SharedAnswers
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.run.budget import HOUR_SECONDS, Budget
 from services.campaigns.run.control import Control

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from services.api.campaigns.history import rewind_campaign
-from services.campaigns.llm.answer_cache import FILE, AnswerCache, CachedAnswer
+from services.campaigns.llm.answers import FILE, AnswerCache, CachedAnswer
 from services.campaigns.llm.conversation import Conversation
 from services.campaigns.log_folder import PAGE
 from services.campaigns.run.records import Proposal

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 from pydantic import BaseModel
 
+from services.campaigns.llm.answers import KeptAnswer
 from services.campaigns.llm.conversation import REPAIRS, Conversation, without_reasoning
-from services.campaigns.llm.kept_answer import KeptAnswer
 from services.campaigns.run.records import Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import Interrupted, StepFailed

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.campaigns.llm.kept_answer import KeptAnswer
+from services.campaigns.llm.answers import KeptAnswer
 from services.contracts.batches.batches import BatchEndpoint, BatchOutput, BatchResponse
 from services.contracts.batches.prompt_batches import PromptEndpoint
 from services.contracts.rewards.graders import ExactGrader

@@ -1,4 +1,9 @@
-"""A cache of LLM responses that campaigns share, bounded in size and age.
+"""LLM responses that are kept: each in a file as soon as it arrives, and in a cache that campaigns
+share, bounded in size and age.
+
+A response is saved before anything else is done with it, so that neither a killed worker nor an
+unavailable database costs a second call. A call that was in flight is repeated with the same
+idempotency key, for endpoints that then return the same response.
 
 A campaign that repeats a request, as after a rewind, wants a new response. So its n-th request of a
 text is distinct, and is answered only by the n-th of another campaign.
@@ -8,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +22,7 @@ from pathlib import Path
 
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.llms import AnswerCaching
+from services.inference.chat_answers import ChatAnswer, read_chat
 from services.inference.clients.chat import ChatRequest
 
 logger = logging.getLogger(__name__)
@@ -48,6 +55,38 @@ DELETE FROM answers WHERE number IN (
     ) WHERE held > ?
 )
 """
+
+
+class KeptAnswer:
+    """The file in ``folder`` for the response to one request. ``idempotency_key`` is the same for
+    every attempt at the request of one ``place`` in a campaign."""
+
+    def __init__(self, folder: Path, place: str, request: ChatRequest) -> None:
+        content = f"{place}\n{request.model_dump_json()}"
+        self.idempotency_key = hashlib.sha256(content.encode()).hexdigest()
+        self._path = folder / "answers" / f"{self.idempotency_key}.json"
+
+    def read(self) -> ChatAnswer | None:
+        """The response, if it has already arrived."""
+        try:
+            return read_chat(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def write(self, body: bytes) -> None:
+        """Save the body of a response durably."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 @dataclass(frozen=True)
