@@ -3,13 +3,13 @@
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from services.campaigns.llm.answers import CachedAnswer, KeptAnswer
-from services.campaigns.llm.endpoint import ask_endpoint
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed, Waiting
@@ -228,3 +228,48 @@ def without_reasoning(answer: str) -> str:
         return ""
     reasoning = _COMPLETE.match(answer) or _OPENED_BY_THE_TEMPLATE.match(answer)
     return answer if reasoning is None else answer[reasoning.end() :]
+
+
+NEWER_NAME = "max_completion_tokens"
+MOST_NEWER = 1000
+"""Maximum number of remembered endpoints and models."""
+
+_newer: set[tuple[str, str]] = set()
+"""Endpoints and models that have rejected ``max_tokens``."""
+
+
+class _NewerRequest(ChatRequest):
+    max_completion_tokens: int | None = None
+
+
+async def ask_endpoint(
+    client: InferenceClient,
+    llm: CampaignLlm,
+    request: ChatRequest,
+    keep: Callable[[bytes], None],
+) -> ChatCompletion:
+    """Request a completion and pass its body to ``keep``; raises `ServiceFailed`.
+
+    OpenAI's newer models reject ``max_tokens``, and many servers know no other name. A rejection
+    that mentions the newer name is retried once with the other name.
+    """
+    place = (str(llm.base_url), request.model)
+    is_newer = place in _newer
+    try:
+        return await client.chat(_named(request, is_newer), keep=keep)
+    except ServiceFailed as failed:
+        if failed.status != HTTPStatus.BAD_REQUEST or NEWER_NAME not in failed.body:
+            raise
+    completion = await client.chat(_named(request, not is_newer), keep=keep)
+    if is_newer:
+        _newer.discard(place)
+    elif len(_newer) < MOST_NEWER:
+        _newer.add(place)
+    return completion
+
+
+def _named(request: ChatRequest, is_newer: bool) -> ChatRequest:
+    if not is_newer:
+        return request
+    fields = request.model_dump(exclude={"max_tokens"})
+    return _NewerRequest(**fields, max_completion_tokens=request.max_tokens)

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import Field, ValidationError, field_validator
 
-from services.campaigns.llm.endpoint import ask_endpoint
+from services.campaigns.llm.conversation import ask_endpoint
 from services.campaigns.scripts.calls import Asking, CallRefused, ScriptCalls
 from services.campaigns.scripts.tokens import script_of
 from services.campaigns.settings import CampaignSettings
