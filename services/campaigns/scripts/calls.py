@@ -1,10 +1,12 @@
-"""Admission of LLM calls by data scripts: within the budget of their campaign, and metered.
+"""LLM calls by data scripts: their tokens, and admission within the budget of their campaign.
 
 A call reserves the most it may use, so that concurrent calls exceed the remaining budget by at most
 one of them.
 """
 
 import asyncio
+import hashlib
+import hmac
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +16,7 @@ from typing import NoReturn
 from services.campaigns.run.budget import Budget
 from services.campaigns.run.effects import tokens_used
 from services.campaigns.run.signals import BudgetSpent
+from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed
@@ -148,3 +151,26 @@ class ScriptCalls:
     def _record_refusal(self, script_id: str, limit: str) -> None:
         with self._database.write() as session:
             refuse_script(session, script_id, limit)
+
+
+def script_token(settings: CampaignSettings, script_id: str) -> str:
+    """The token that identifies a script to the proxy; it is worthless anywhere else.
+
+    It is derived from the script's id and the worker's key for scripts, so that any worker
+    recognizes it, also after a restart.
+    """
+    return f"{script_id}.{_mark(settings, script_id)}"
+
+
+def script_of(settings: CampaignSettings, token: str) -> str | None:
+    """The id of the script with this token; None for an unknown token."""
+    script_id, _, mark = token.partition(".")
+    expected = _mark(settings, script_id).encode()
+    return script_id if hmac.compare_digest(mark.encode(), expected) else None
+
+
+def _mark(settings: CampaignSettings, script_id: str) -> str:
+    key = settings.campaign_script_key
+    secret = key.get_secret_value().encode() if key is not None else b""
+    message = f"llm-proxy/{script_id}".encode()
+    return hmac.new(secret, message, hashlib.sha256).hexdigest()

@@ -16,8 +16,7 @@ from aiohttp import web
 from pydantic import Field, ValidationError, field_validator
 
 from services.campaigns.llm.conversation import ask_endpoint
-from services.campaigns.scripts.calls import Asking, CallRefused, ScriptCalls
-from services.campaigns.scripts.tokens import script_of
+from services.campaigns.scripts.calls import Asking, CallRefused, ScriptCalls, script_of
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed, ConfigurationError

@@ -19,10 +19,9 @@ from services.campaigns.data.rows import DATA, MAX_DATA_BYTES, TOO_LARGE
 from services.campaigns.run.effects import Effect
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, Cause, Interrupted, StepFailed, Waiting
-from services.campaigns.scripts.calls import CALLS
+from services.campaigns.scripts.calls import CALLS, script_token
 from services.campaigns.scripts.data import shared_folder
 from services.campaigns.scripts.service import ScriptService
-from services.campaigns.scripts.tokens import script_token
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed

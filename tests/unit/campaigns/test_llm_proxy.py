@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from services.campaigns.scripts.calls import script_token
 from services.campaigns.scripts.proxy import serving_proxy
-from services.campaigns.scripts.tokens import script_token
 from services.campaigns.settings import CampaignSettings
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignScriptRow
