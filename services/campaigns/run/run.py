@@ -16,7 +16,6 @@ from services.campaigns.gateway import Gateway
 from services.campaigns.llm.answers import SharedAnswers
 from services.campaigns.log_folder import LogFolder
 from services.campaigns.run.budget import HOUR_SECONDS, Budget
-from services.campaigns.run.control import Control
 from services.campaigns.run.effects import (
     Effect,
     JobTime,
@@ -27,7 +26,7 @@ from services.campaigns.run.effects import (
     time_of_jobs,
     tokens_used,
 )
-from services.campaigns.run.signals import Waiting
+from services.campaigns.run.signals import Control, Waiting
 from services.campaigns.run.steps import Output, Steps
 from services.campaigns.settings import CampaignSettings
 from services.contracts.base import JsonObject
