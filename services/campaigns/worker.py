@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.campaigns.claims import claim_step
 from services.campaigns.settings import CampaignSettings
+from services.campaigns.turn import claim_step
 from services.core.db.engine import Database
 from services.jobs.claims import Claim, Claimant
 from services.jobs.devices import HostDevices

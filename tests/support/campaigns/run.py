@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import select
 
-from services.campaigns.claims import claim_step, release
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import Waiting
 from services.campaigns.settings import CampaignSettings
+from services.campaigns.turn import claim_step, release
 from services.campaigns.worker import CampaignWork
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.loops import StepName

@@ -5,10 +5,10 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from services.campaigns.claims import FALLBACK_SECONDS, release
 from services.campaigns.loop import advance
 from services.campaigns.run.records import Feedback
 from services.campaigns.run.signals import Waiting
+from services.campaigns.turn import FALLBACK_SECONDS, release
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
