@@ -11,7 +11,7 @@ from services.campaigns.run.records import Code, Failed, Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
 from services.campaigns.scripts.script import check_script, run_script
-from services.campaigns.steps.trial import try_training
+from services.campaigns.steps.training import try_training
 from services.contracts.campaigns.loops import Failure
 from services.metrics.fences import fenced_blocks
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from services.campaigns.data.starting_model import merge_path
 from services.campaigns.gateway import Gateway
 from services.campaigns.settings import CampaignSettings
+from services.campaigns.steps.training import merge_path
 
 
 @pytest.fixture
