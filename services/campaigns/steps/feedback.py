@@ -10,8 +10,7 @@ from services.campaigns.run.history import best_loop, measurement_of, next_verdi
 from services.campaigns.run.records import Attempt, Code, Failed, Feedback, Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
-from services.campaigns.steps.acceptance import compare_measurements
-from services.campaigns.steps.second_look import confirmed
+from services.campaigns.steps.acceptance import compare_measurements, confirmed
 from services.contracts.base import Resource
 from services.contracts.campaigns.loops import Comparison
 
