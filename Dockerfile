@@ -121,7 +121,7 @@ COPY services/jobs services/jobs
 COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
-COPY services/metrics/__init__.py services/metrics/altered_items.py services/metrics/contamination.py \
+COPY services/metrics/__init__.py services/metrics/contamination.py services/metrics/contamination.py \
     services/metrics/discordant.py services/metrics/extraction.py services/metrics/fences.py \
     services/metrics/missing_scores.py services/metrics/paired.py services/metrics/repeated.py services/metrics/
 COPY services/campaigns services/campaigns

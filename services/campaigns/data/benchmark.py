@@ -13,8 +13,7 @@ from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError
 from services.datasets.splits import by_question, by_subtask, subtask_of
-from services.metrics.altered_items import AlteredItems
-from services.metrics.contamination import Contamination
+from services.metrics.contamination import AlteredItems, Contamination
 from services.metrics.extraction import at_path
 
 MAX_ITEMS = 50_000

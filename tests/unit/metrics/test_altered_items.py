@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.metrics.altered_items import AlteredItems
+from services.metrics.contamination import AlteredItems
 
 STORY = "Anna has 12 apples and buys 7 more at the market; how many has she in all?"
 OTHER = STORY.replace("12", "31").replace("7", "4")
