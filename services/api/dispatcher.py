@@ -19,7 +19,7 @@ from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
 from services.core.process.supervised import lease_clock
 from services.jobs.broker import restore_file_broker, send_wake_up
-from services.jobs.campaign_steps import cancel_orphans
+from services.jobs.campaign_records import cancel_orphans
 from services.jobs.devices import release_stale_devices
 from services.jobs.pause import resume_after_outages
 from services.jobs.queues import pending_wake_ups, remove_wake_ups

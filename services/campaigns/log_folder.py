@@ -19,7 +19,7 @@ from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import StepName
 from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.training.stages import Stage
-from services.jobs.campaign_steps import CACHED
+from services.jobs.campaign_records import CACHED
 
 OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campaign.json"
 

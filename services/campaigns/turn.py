@@ -21,7 +21,7 @@ from services.contracts.jobs import JobError, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database, now
 from services.core.db.tables import JobRow
-from services.jobs.campaign_steps import cancel_orphans
+from services.jobs.campaign_records import cancel_orphans
 from services.jobs.claims import Claim, Claimant, ClaimStage, check_claim, take_job
 from services.jobs.job import Job, LeaseLost, deadline_error, job_from_row
 from services.jobs.queues import CAMPAIGN, add_wake_up, await_any

@@ -11,7 +11,7 @@ from typing import cast
 
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import StepName
-from services.jobs.campaign_steps import Step
+from services.jobs.campaign_records import Step
 
 _PLACES = {name: place for place, name in enumerate(StepName)}
 

@@ -20,7 +20,7 @@ from services.core.db.tables import (
     CampaignWaitRow,
     JobRow,
 )
-from services.jobs.campaign_steps import KNOWN, REWOUND, Step, cancel_jobs_of
+from services.jobs.campaign_records import KNOWN, REWOUND, Step, cancel_jobs_of
 from services.jobs.events import append_event
 from services.jobs.job import Job
 from services.jobs.queues import add_wake_up

@@ -17,7 +17,7 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
 from services.contracts.models.registered import RemoteModel
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow
-from services.jobs.campaign_steps import REWOUND
+from services.jobs.campaign_records import REWOUND
 from services.jobs.job import NO_DEVICE, Job, NewJob
 from services.jobs.store import create_job, get_job
 from services.metrics.missing_scores import mean_score

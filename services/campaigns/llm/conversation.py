@@ -21,7 +21,7 @@ from services.contracts.foreign_json import parse_foreign
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
-from services.jobs.campaign_steps import CACHED, PROBLEM, REFUSED
+from services.jobs.campaign_records import CACHED, PROBLEM, REFUSED
 from services.metrics.fences import fenced_blocks
 
 ANSWER_SECONDS = 600.0

@@ -10,7 +10,7 @@ from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.llms import LlmRole
 from services.inference.chat_answers import TokenUsage
-from services.jobs.campaign_scripts import ScriptUsage
+from services.jobs.campaign_records import ScriptUsage
 
 HOUR_SECONDS = 3600.0
 

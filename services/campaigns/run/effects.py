@@ -20,7 +20,7 @@ from services.contracts.campaigns.loops import ROLE_OF_STEP, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.inference.chat_answers import TokenUsage
 from services.jobs.attempts import run_times
-from services.jobs.campaign_steps import PROBLEM, REWOUND
+from services.jobs.campaign_records import PROBLEM, REWOUND
 from services.jobs.events import storable
 
 

@@ -38,8 +38,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignRow, CampaignStepRow, JobRow
 from services.jobs.attempts import run_times
-from services.jobs.campaign_scripts import scripts_usage
-from services.jobs.campaign_steps import request_key
+from services.jobs.campaign_records import request_key, scripts_usage
 from services.jobs.claims import Claim, check_claim
 from services.jobs.events import append_event, storable
 from services.jobs.job import Job

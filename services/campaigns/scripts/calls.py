@@ -22,7 +22,7 @@ from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignScriptRow
-from services.jobs.campaign_scripts import (
+from services.jobs.campaign_records import (
     ScriptUsage,
     count_usage,
     refuse_script,

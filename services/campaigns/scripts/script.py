@@ -27,7 +27,7 @@ from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed
 from services.contracts.sandbox.programs import CommandResult, CommandStatus
 from services.contracts.sandbox.scripts import Script, ScriptState, StartScript
-from services.jobs.campaign_scripts import (
+from services.jobs.campaign_records import (
     close_script,
     open_script,
     refusal_of,

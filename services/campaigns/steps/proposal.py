@@ -18,7 +18,7 @@ from services.campaigns.run.signals import StepFailed
 from services.contracts.base import Resource
 from services.contracts.campaigns.campaigns import ParentPolicy
 from services.contracts.campaigns.loops import StepName
-from services.jobs.campaign_steps import KNOWN
+from services.jobs.campaign_records import KNOWN
 
 
 class _Reason(Resource):

@@ -16,7 +16,7 @@ from services.campaigns.steps.seeds import FixedModel, measure_seeds
 from services.campaigns.steps.training import create_training, upload_rows
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import Failure
-from services.jobs.campaign_steps import TRAINING
+from services.jobs.campaign_records import TRAINING
 
 
 def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: KnownItems) -> Attempt:

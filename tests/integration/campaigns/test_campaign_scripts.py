@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.contracts.campaigns.loops import StepName
-from services.jobs.campaign_steps import request_key
+from services.jobs.campaign_records import request_key
 from tests.integration.campaigns.test_campaigns import (
     GOOD,
     SETTINGS,

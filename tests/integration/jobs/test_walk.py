@@ -20,7 +20,7 @@ RECURRING = (
     "services/api/serving/usage.py",
     "services/api/webhooks/",
     "services/core/process/supervised.py",
-    "services/jobs/campaign_steps.py",
+    "services/jobs/campaign_records.py",
     "services/jobs/pause.py",
     "services/jobs/worker/heartbeat.py",
     "services/jobs/worker/presence.py",

@@ -14,7 +14,7 @@ from services.campaigns.scripts.proxy import serving_proxy
 from services.campaigns.settings import CampaignSettings
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignScriptRow
-from services.jobs.campaign_scripts import close_script, open_script
+from services.jobs.campaign_records import close_script, open_script
 from services.jobs.store import get_job, move_job
 from tests.support.campaigns.run import StoredCampaign
 from tests.support.campaigns.scripted_llm import ScriptedLlm

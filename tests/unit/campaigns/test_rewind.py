@@ -16,7 +16,7 @@ from services.contracts.campaigns.loops import StepName
 from services.contracts.errors import Conflict, InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.tables import CampaignEffectRow, FileRow, IdempotencyRow, ModelRow
-from services.jobs.campaign_steps import cancel_orphans, request_key
+from services.jobs.campaign_records import cancel_orphans, request_key
 from services.jobs.job import NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job, get_job, move_job, request_cancel

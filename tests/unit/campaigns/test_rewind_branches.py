@@ -17,7 +17,7 @@ from services.contracts.campaigns.campaigns import ForkCampaign, RewindCampaign
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
-from services.jobs.campaign_steps import KNOWN, request_key
+from services.jobs.campaign_records import KNOWN, request_key
 from services.jobs.store import get_job, move_job
 from tests.support.campaigns.run import NOWHERE, StoredCampaign, measured
 from tests.unit.campaigns.test_branches import Taking

@@ -24,8 +24,7 @@ from services.contracts.campaigns.reports import (
 )
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.jobs.attempts import run_times
-from services.jobs.campaign_scripts import ScriptUsage, scripts_usage
-from services.jobs.campaign_steps import CACHED, TRAINING
+from services.jobs.campaign_records import CACHED, TRAINING, ScriptUsage, scripts_usage
 from services.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
 

@@ -1,17 +1,20 @@
-"""The steps of a campaign, and the jobs that it has created, also those without a record.
+"""The records of a campaign that gateway and worker share: its steps, the jobs that it has created,
+also those without a record, and what its data scripts have used of LLMs.
 
 A worker that is killed between the creation of a job and its record leaves a job that no effect
 names. The gateway keeps the idempotency key of the creation, which tells the step.
 """
 
+import time
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobKind, JobStatus
-from services.core.db.tables import CampaignEffectRow, IdempotencyRow, JobRow
+from services.core.db.tables import CampaignEffectRow, CampaignScriptRow, IdempotencyRow, JobRow
 from services.jobs.store import request_cancel
 
 REWOUND = "~"
@@ -103,3 +106,78 @@ def _created_by(session: Session, campaign_id: str) -> Iterator[tuple[str, Step]
         except ValueError:
             continue  # the key is another client's
         yield str(response.get("id")), step
+
+
+@dataclass(frozen=True)
+class ScriptUsage:
+    """Calls of LLMs with their tokens and cost."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+def scripts_usage(session: Session, campaign_id: str) -> ScriptUsage:
+    """Total usage of all scripts of a campaign."""
+    row = CampaignScriptRow
+    query = select(
+        func.sum(row.calls),
+        func.sum(row.prompt_tokens),
+        func.sum(row.completion_tokens),
+        func.sum(row.cost),
+    ).where(row.campaign_id == campaign_id)
+    calls, prompt, completion, cost = session.execute(query).one()
+    return ScriptUsage(int(calls or 0), int(prompt or 0), int(completion or 0), cost or 0.0)
+
+
+def open_script(session: Session, script_id: str, campaign_id: str) -> None:
+    """Grant a script access to LLMs, before it starts."""
+    if session.get(CampaignScriptRow, script_id) is None:
+        session.add(
+            CampaignScriptRow(id=script_id, campaign_id=campaign_id, started_at=time.time())
+        )
+
+
+def close_script(session: Session, script_id: str) -> None:
+    """Revoke a script's access to LLMs."""
+    session.execute(
+        update(CampaignScriptRow)
+        .where(CampaignScriptRow.id == script_id, CampaignScriptRow.ended_at.is_(None))
+        .values(ended_at=time.time())
+    )
+
+
+def count_usage(session: Session, script_id: str, used: ScriptUsage) -> None:
+    """Add to what a script has used."""
+    row = CampaignScriptRow
+    session.execute(
+        update(row)
+        .where(row.id == script_id)
+        .values(
+            calls=row.calls + used.calls,
+            prompt_tokens=row.prompt_tokens + used.prompt_tokens,
+            completion_tokens=row.completion_tokens + used.completion_tokens,
+            cost=row.cost + used.cost,
+        )
+    )
+
+
+def refuse_script(session: Session, script_id: str, limit: str) -> None:
+    """Record the first limit at which a script was refused an answer."""
+    session.execute(
+        update(CampaignScriptRow)
+        .where(CampaignScriptRow.id == script_id, CampaignScriptRow.refusal.is_(None))
+        .values(refusal=limit)
+    )
+
+
+def refusal_of(session: Session, script_id: str) -> str | None:
+    """The limit at which a script was refused an answer, if it was."""
+    row = session.get(CampaignScriptRow, script_id)
+    return None if row is None else row.refusal
