@@ -122,7 +122,7 @@ COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
 COPY services/metrics/__init__.py services/metrics/contamination.py services/metrics/contamination.py \
-    services/metrics/discordant.py services/metrics/extraction.py services/metrics/fences.py \
+    services/metrics/paired.py services/metrics/extraction.py services/metrics/fences.py \
     services/metrics/missing_scores.py services/metrics/paired.py services/metrics/repeated.py services/metrics/
 COPY services/campaigns services/campaigns
 RUN python -m compileall -q --invalidation-mode unchecked-hash services

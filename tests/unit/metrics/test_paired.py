@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from services.metrics.discordant import mcnemar_exact, score_test
 from services.metrics.paired import (
     EXACT_UP_TO,
     Values,
     _student_quantile,
     compare,
     holm,
+    mcnemar_exact,
+    score_test,
     sign_flip_test,
     student_tails,
 )
