@@ -69,7 +69,7 @@ def _hendrycks(form: Form) -> bool:
 
 
 def _math_verify(form: Form) -> bool:
-    from math_verify import parse, verify  # type: ignore[import-untyped]  # noqa: PLC0415
+    from math_verify import parse, verify  # type: ignore[import-untyped]  # noqa: PLC0415 - a library that only this comparison needs
 
     gold = parse(f"${form.gold}$", parsing_timeout=None)
     return bool(verify(gold, parse(form.text, parsing_timeout=None), timeout_seconds=None))

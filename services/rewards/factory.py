@@ -99,7 +99,7 @@ class RewardFactory:
             message = f"a reward or grader does not respond: {error.message}"
             raise JobFailed(message, code="reward_unavailable") from error
 
-    async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911, PLR0912
+    async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911, PLR0912 - one return for each type
         """Build the component of a reward, which is the field ``param`` of its request.
 
         Contacts nothing. Raises `InvalidRequest` and `PermissionDenied`.

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class LiveTensors(TorchDispatchMode):  # type: ignore[misc]
+class LiveTensors(TorchDispatchMode):  # type: ignore[misc]  # torch is untyped here
     """Counts the bytes of all tensors that are alive, and their peak."""
 
     def __init__(self) -> None:

@@ -22,10 +22,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     failed = [report for report in reports if report.failed]
     if failed:
         for report in failed:
-            report.outcome = "rerun"  # type: ignore[assignment]
+            report.outcome = "rerun"  # type: ignore[assignment]  # pytest's types do not know reruns
             report.sections.append(("Known to fail under load", reason))
             item.ihook.pytest_runtest_logreport(report=report)
-        item._initrequest()  # type: ignore[attr-defined]
+        item._initrequest()  # type: ignore[attr-defined]  # what pytest-rerunfailures calls, too
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
@@ -35,7 +35,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """How a rerun is shown and counted."""
-    return ("rerun", "R", "RERUN") if report.outcome == "rerun" else None  # type: ignore[comparison-overlap]
+    return ("rerun", "R", "RERUN") if report.outcome == "rerun" else None  # type: ignore[comparison-overlap]  # pytest's types do not know reruns
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

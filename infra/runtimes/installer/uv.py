@@ -163,6 +163,6 @@ def count_requirements(lock: Path) -> int:
 def _complaint(error: CommandFailed) -> str:
     """What uv says is wrong, on one line."""
     lines = [line.strip(" ×╰─▶├│") for line in error.last_lines]  # noqa: RUF001 - uv's drawing
-    starts = [n for n, line in enumerate(error.last_lines) if re.match(r"error: |\s*×", line)]  # noqa: RUF001
+    starts = [n for n, line in enumerate(error.last_lines) if re.match(r"error: |\s*×", line)]  # noqa: RUF001 - the sign that uv prints
     told = " ".join(lines[starts[-1] :]) if starts else ""
     return told.removeprefix("error: ") or str(error)

@@ -57,7 +57,7 @@ def test_a_job_has_the_openai_fields(submit: Submit, training_file: str) -> None
 
 def test_a_job_past_its_deadline_fails_with_that_cause(submit: Submit, wait_until: Wait) -> None:
     job = submit("forever", extra_body={"deadline_seconds": 1})
-    deadline: int = job.deadline_at  # type: ignore[attr-defined]
+    deadline: int = job.deadline_at  # type: ignore[attr-defined]  # a field of Temper's own
     assert 0 <= deadline - job.created_at <= 2
 
     failed = wait_until(job.id, "failed")
@@ -192,7 +192,7 @@ def test_events_are_paged_newest_first_without_gap_or_repeat(
     assert paged[0].message == "Succeeded"
     assert paged[-1].message.startswith("Job created")
     assert {event.level for event in paged} == {"info"}
-    losses = [event.data["loss"] for event in paged if event.type == "metrics"]  # type: ignore[index]
+    losses = [event.data["loss"] for event in paged if event.type == "metrics"]  # type: ignore[index]  # metrics always have data
     assert losses == sorted(losses)  # newest first, and the loss falls
 
 

@@ -84,7 +84,7 @@ def tool(verl: Import, library: Retrieval) -> Tool:
     """verl's search tool, built from its configuration."""
     schema = verl("tools.schemas").OpenAIFunctionToolSchema.model_validate(SCHEMA)
     config = {"retrieval_service_url": f"{library.url}/retrieve", "topk": 2, "timeout": 120}
-    return verl("tools.search_tool").SearchTool(config, schema)  # type: ignore[no-any-return]
+    return verl("tools.search_tool").SearchTool(config, schema)  # type: ignore[no-any-return]  # verl has no types
 
 
 async def _call_tool(tool: Any, queries: list[str]) -> tuple[str, dict[str, Any]]:

@@ -47,7 +47,7 @@ def compute_score(verl: Import, sandbox: str) -> Callable[..., tuple[float, list
     ) -> tuple[float, list[Any]]:
         completion = f"Let me think.\n```python\n{code}\n```\n"
         slots = threading.Semaphore(64)
-        return function(  # type: ignore[no-any-return]
+        return function(  # type: ignore[no-any-return]  # verl has no types
             f"{sandbox}/run_code", slots, memory, completion, json.dumps(test_cases), **named
         )
 

@@ -89,4 +89,4 @@ def _ray() -> ModuleType:
     ray.remote = remote
     ray.method = lambda **_options: lambda function: function
     ray.get = lambda reply: reply.future.result()
-    return ray  # type: ignore[no-any-return]
+    return ray  # type: ignore[no-any-return]  # verl has no types

@@ -49,11 +49,11 @@ def test_branches_survive_sigkill_without_a_second_answer_job_or_step(tmp_path: 
         for answers in KILLS:
             llm.holding.clear()
             # Once so many answers are given, all further calls are left unanswered.
-            llm.held = lambda _, most=answers: len(llm.requests) >= most  # type: ignore[misc]
+            llm.held = lambda _, most=answers: len(llm.requests) >= most  # type: ignore[misc]  # bound at its definition
             with campaigns.worker() as worker:
                 assert llm.holding.wait(120)
                 wait_for(
-                    lambda most=answers: kept_answers(campaigns, campaign) == most,  # type: ignore[misc]
+                    lambda most=answers: kept_answers(campaigns, campaign) == most,  # type: ignore[misc]  # bound at its definition
                     "the answers are kept",
                 )
                 worker.kill()

@@ -24,7 +24,7 @@ def test_seeds_survive_sigkill_without_a_second_job(tmp_path: Path) -> None:
         for trainings in TRAININGS:
             with campaigns.worker() as worker:
                 wait_for(
-                    lambda most=trainings: kinds().count("fine_tuning") >= most,  # type: ignore[misc]
+                    lambda most=trainings: kinds().count("fine_tuning") >= most,  # type: ignore[misc]  # bound at its definition
                     "so many trainings are there",
                     120,
                 )

@@ -143,8 +143,8 @@ def page(browser: Browser, expected_errors: list[str]) -> Iterator[Page]:
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
-    page.goto = patient(page.goto)  # type: ignore[method-assign]
-    page.reload = patient(page.reload)  # type: ignore[method-assign]
+    page.goto = patient(page.goto)  # type: ignore[method-assign]  # waits longer on a busy machine
+    page.reload = patient(page.reload)  # type: ignore[method-assign]  # waits longer on a busy machine
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(

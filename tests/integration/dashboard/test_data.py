@@ -54,7 +54,7 @@ def open_view(page: Page, data: GatewayClient, path: str) -> None:
 
 def choose(page: Page, name: str, content: bytes) -> None:
     chosen = {"name": name, "mimeType": "application/json", "buffer": content}
-    page.get_by_label("File to upload").set_input_files(files=chosen)  # type: ignore[arg-type]
+    page.get_by_label("File to upload").set_input_files(files=chosen)  # type: ignore[arg-type]  # the mapping's values are of several types
 
 
 def test_an_uploaded_file_is_checked_and_errors_link_to_rows(

@@ -29,7 +29,7 @@ def play(base_url: str, api_key: str, model: str, messages: list[Any], **_: Any)
             return {"reward": calls}
         messages.append(message.model_dump(exclude_none=True))
         for call in message.tool_calls:
-            given = json.loads(call.function.arguments)  # type: ignore[union-attr]
+            given = json.loads(call.function.arguments)  # type: ignore[union-attr]  # it asks for no other calls
             added = str(given["a"] + given["b"])
             messages.append({"role": "tool", "tool_call_id": call.id, "content": added})
     raise RuntimeError("the model calls without bound")

@@ -259,7 +259,7 @@ def choose(page: Page, name: str, row: object, count: int) -> None:
     """Choose a file for the upload form."""
     content = "".join(f"{json.dumps(row)}\n" for _ in range(count)).encode()
     chosen = {"name": name, "mimeType": "application/json", "buffer": content}
-    page.get_by_label("File to upload").set_input_files(chosen)  # type: ignore[arg-type]
+    page.get_by_label("File to upload").set_input_files(chosen)  # type: ignore[arg-type]  # the mapping's values are of several types
 
 
 def begin_training(database: Database, job_id: str) -> None:

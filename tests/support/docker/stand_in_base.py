@@ -117,7 +117,7 @@ def package_arguments() -> Iterator[Mapping[str, str]]:
             pass
 
     def serving(*arguments: object, **keywords: object) -> Folders:
-        return Folders(*arguments, directory="/", **keywords)  # type: ignore[arg-type]
+        return Folders(*arguments, directory="/", **keywords)  # type: ignore[arg-type]  # the mapping's values are of several types
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serving) as server:
         url = f"http://127.0.0.1:{server.server_port}"

@@ -79,7 +79,7 @@ async def served(*arguments: Any) -> AsyncIterator[tuple[Engine, str]]:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        child.served = served  # type: ignore[assignment, attr-defined]
+        child.served = served  # type: ignore[assignment, attr-defined]  # a stand-in
         run_child(Path(sys.argv[1]), child._run)
     else:
         settings = WorkerSettings()

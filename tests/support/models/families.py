@@ -145,7 +145,7 @@ def _batch() -> TrainingBatch:
     return TrainingBatch(tuple(sequence(n, length) for n, length in enumerate((12, 9, 9, 5))))
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def _dapo_loss(model: Any, sequences: Sequence[TrainingSequence]) -> float:
     losses = []
     for sequence in sequences:

@@ -69,7 +69,7 @@ def _perturb(parameters: Iterable[nn.Parameter], *, seed: int) -> None:
         nn.init.normal_(parameter, std=0.1, generator=generator)
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def _log_probabilities(model: Any, probe: torch.Tensor) -> list[float]:
     log_probs = torch.log_softmax(model.float().eval()(probe[None]).logits[0, :-1], dim=-1)
     chosen: list[float] = log_probs.gather(1, probe[1:, None])[:, 0].tolist()

@@ -124,7 +124,7 @@ def served(model_type: str, folder: Path, dtype: str) -> Served:
     return found
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def _spread(model: Any) -> None:
     """Grow the weights so that layers keep the size of what they are given, and tokens differ."""
     for name, parameter in model.named_parameters():
@@ -149,7 +149,7 @@ def _answered(engine: LLM) -> tuple[list[int], Any]:
     return ids, np.array([each[token].logprob for each, token in zip(told, ids[1:], strict=True)])
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def _expected(model: Any, ids: list[int]) -> Any:
     tokens = torch.tensor([ids])
     logits = model(input_ids=tokens, use_cache=False).logits[0, :-1, :VOCABULARY].float()

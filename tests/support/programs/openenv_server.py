@@ -15,7 +15,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 from openenv.core.env_server.types import Action, Observation, State
 
 
-class EchoEnvironment(MCPEnvironment):  # type: ignore[misc]
+class EchoEnvironment(MCPEnvironment):  # type: ignore[misc]  # the library is not installed here
     """Echoes after a greeting that comes with the reset."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -26,7 +26,7 @@ class EchoEnvironment(MCPEnvironment):  # type: ignore[misc]
         server = FastMCP("echo")
         self._greeting = ""
 
-        @server.tool()  # type: ignore[untyped-decorator]
+        @server.tool()  # type: ignore[untyped-decorator]  # the library is not installed here
         def echo(text: str) -> str:
             return f"{self._greeting}{text}"
 

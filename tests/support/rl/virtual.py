@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 class InlineLoop(VirtualLoop):
     """Runs at once what others hand to threads: no clock jumps while it is done."""
 
-    def run_in_executor(  # type: ignore[override]
+    def run_in_executor(  # type: ignore[override]  # runs at once, in virtual time
         self, executor: Executor | None, func: Callable[..., Result], *args: Any
     ) -> "asyncio.Future[Result]":
         future: asyncio.Future[Result] = self.create_future()

@@ -14,7 +14,7 @@ from services.retrieval.store.tokens import Analyzer
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 
 
-def passage(id: str, text: str, title: str = "", **metadata: object) -> Document:  # noqa: A002
+def passage(id: str, text: str, title: str = "", **metadata: object) -> Document:  # noqa: A002 - the name of the field
     """A passage with these parts."""
     return Document(id, join_contents(title, text), title, text, metadata)
 

@@ -48,10 +48,10 @@ LIBRARY = [
                 "food",
                 1849,
             ),
-            ("长城", "长城是中国古代的军事防御工程，全长超过两万公里。", "geography", -700),  # noqa: RUF001
+            ("长城", "长城是中国古代的军事防御工程，全长超过两万公里。", "geography", -700),  # noqa: RUF001 - it is Chinese or Greek
             ("Straße", "Die Romantische Straße führt von Würzburg nach Füssen.", "geography", 1950),
             ("東京タワー", "東京タワーは高さ333メートルの電波塔である。", "building", 1958),
-            ("Ναύπλιο", "Το Ναύπλιο ήταν η πρώτη πρωτεύουσα της Ελλάδας.", "geography", 1829),  # noqa: RUF001
+            ("Ναύπλιο", "Το Ναύπλιο ήταν η πρώτη πρωτεύουσα της Ελλάδας.", "geography", 1829),  # noqa: RUF001 - it is Chinese or Greek
             ("Emoji 🦜", "The parrot emoji 🦜 was added to Unicode in 2018.", "computing", 2018),
             ("Rosetta", 'A stone with "three scripts"\nthat opened\tthe hieroglyphs.', "art", -196),
         ]

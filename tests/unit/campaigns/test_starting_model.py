@@ -64,7 +64,7 @@ def register(campaign: StoredCampaign, name: str, kind: str) -> None:
 
 def train(run: CampaignRun, gateway: Gateway, loop: int, yaml: str) -> None:
     """Create the training of a loop; raises what it waits for."""
-    run.gateway = gateway  # type: ignore[assignment]
+    run.gateway = gateway  # type: ignore[assignment]  # a stand-in of the gateway
     settings = read_settings(yaml).hyperparameters.model_dump(mode="json")
 
     def step() -> Proposal:

@@ -92,7 +92,7 @@ def gateway(campaign: StoredCampaign, llm: ScriptedLlm) -> Gateway:
 
 
 def coding(campaign: StoredCampaign, gateway: Gateway, run: CampaignRun) -> Code:
-    run.gateway = gateway  # type: ignore[assignment]
+    run.gateway = gateway  # type: ignore[assignment]  # a stand-in of the gateway
     items = KnownItems(parts_of(run))
     return run.step(1, StepName.CODING, Code, lambda: write_code(run, Proposal(parent=0), items))
 

@@ -44,7 +44,7 @@ def test_a_command_shows_its_help(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_paragraph_of_their_help(name: str) -> None:
-    command = get_command(app).commands[name]  # type: ignore[attr-defined]
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]  # the application is a group
 
     assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name].summary
 

@@ -50,7 +50,7 @@ def test_settings_that_the_package_refuses_are_named(
 @pytest.mark.usefixtures("_installed")
 def test_a_package_may_refuse_rows() -> None:
     (each,) = weighted(BREVITY)
-    family, settings = family_and_settings(each.reward, "grader")  # type: ignore[arg-type]
+    family, settings = family_and_settings(each.reward, "grader")  # type: ignore[arg-type]  # a reward of another family would fail the test
 
     family.check_row({}, ["short"], settings)
     with pytest.raises(InvalidRequest):

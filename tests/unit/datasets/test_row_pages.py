@@ -48,7 +48,7 @@ def test_rows_of_a_long_file_are_reached_by_their_numbers(tmp_path: Path) -> Non
     path.write_text("".join(json.dumps({"n": n, "text": "x" * 500}) + "\n" for n in range(5000)))
 
     def first_behind(row: int) -> Any:
-        return next((record.value for _, record in rows_behind(path, Place(row))), None)  # type: ignore[union-attr]
+        return next((record.value for _, record in rows_behind(path, Place(row))), None)  # type: ignore[union-attr]  # all rows of the file are readable
 
     assert [first_behind(row)["n"] for row in (1, 2097, 2098, 4999)] == [1, 2097, 2098, 4999]
     assert first_behind(5000) is None

@@ -44,7 +44,7 @@ def samples(draw: random.Random, late: bool, change: Change) -> list[Features]:
             used = values["components"]
             assert isinstance(used, dict)
             reward = sum(weight * used[name] for name, weight in WEIGHTS.items() if name in used)
-            found.append(Features(reward=reward, **values))  # type: ignore[arg-type]
+            found.append(Features(reward=reward, **values))  # type: ignore[arg-type]  # the mapping's values are of several types
     return found
 
 

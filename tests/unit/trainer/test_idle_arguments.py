@@ -150,7 +150,7 @@ def test_generating_arguments_do_nothing_without_generation(
         beside = {"finetuning_type": training_type.value, "eval_dataset": True}
         with pytest.raises(InvalidRequest) as raised:
             check_arguments({name: value}, stage, beside=beside)
-        assert getattr(raised.value, "problem") is ArgumentProblem.NO_EFFECT  # noqa: B009
+        assert getattr(raised.value, "problem") is ArgumentProblem.NO_EFFECT  # noqa: B009 - the type has no such field, but this error has
 
 
 @pytest.mark.parametrize("name", ["messages", "add_generation_prompt", "eos_token", "a b"])

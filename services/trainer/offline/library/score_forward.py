@@ -52,7 +52,7 @@ def score_sequences(scored: Any) -> str | None:
 def _without_logits(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Compute the logits of one token, and no loss: a value head reads hidden states alone."""
 
-    def computed(*args: Any, labels: Any = None, **settings: Any) -> Any:  # noqa: ARG001
+    def computed(*args: Any, labels: Any = None, **settings: Any) -> Any:  # noqa: ARG001 - the library passes it
         return forward(*args, logits_to_keep=1, **settings)
 
     return computed

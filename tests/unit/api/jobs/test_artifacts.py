@@ -37,7 +37,7 @@ def client(home: Path) -> Iterator[TestClient]:
 def job_id(client: TestClient, home: Path) -> str:
     """A fine-tuning job with a model, metrics, and a link out of its folder."""
     job_id = new_id("ftjob")
-    with client.app.state.context.database.write() as session:  # type: ignore[attr-defined]
+    with client.app.state.context.database.write() as session:  # type: ignore[attr-defined]  # the client's type is that of any ASGI application
         job = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, REQUEST)
         create_job(session, job)
     folder = Artifacts(home).job(job_id)

@@ -72,7 +72,7 @@ def test_a_message_is_the_same_whole_and_streamed(
     assert (whole.model, whole.stop_reason, whole.role) == ("base", "end_turn", "assistant")
     assert [block.type for block in whole.content] == ["text"]
     assert (whole.usage.input_tokens, whole.usage.output_tokens) == (3, 2)
-    assert streamed.content[0].text == "one two"  # type: ignore[union-attr]
+    assert streamed.content[0].text == "one two"  # type: ignore[union-attr]  # the first block is text, or a call
     assert (streamed.stop_reason, streamed.usage.output_tokens) == ("end_turn", 2)
     sent = serving.engine.bodies[-2]
     assert (sent["stop"], sent["temperature"], sent["max_tokens"]) == (["!"], 0.5, 100)
@@ -89,7 +89,7 @@ def test_a_tool_is_called_and_its_result_read(
 
     call = called.content[-1]
     assert (called.stop_reason, call.type) == ("tool_use", "tool_use")
-    assert (call.name, call.input) == ("add", {"a": 1})  # type: ignore[union-attr]
+    assert (call.name, call.input) == ("add", {"a": 1})  # type: ignore[union-attr]  # the first block is text, or a call
     assert serving.engine.bodies[-1]["tool_choice"] == "required"
     turns: Any = [
         {"role": "user", "content": "add"},
@@ -97,7 +97,7 @@ def test_a_tool_is_called_and_its_result_read(
         {
             "role": "user",
             "content": [
-                {"type": "tool_result", "tool_use_id": call.id, "content": "3"},  # type: ignore[union-attr]
+                {"type": "tool_result", "tool_use_id": call.id, "content": "3"},  # type: ignore[union-attr]  # the first block is text, or a call
             ],
         },
     ]
@@ -105,7 +105,7 @@ def test_a_tool_is_called_and_its_result_read(
     said = claude.messages.create(model="base", max_tokens=9, messages=turns, tools=[TOOL])
 
     assert counted.input_tokens == 4  # three messages and a tool
-    assert said.content[0].text == "echo: 3"  # type: ignore[union-attr]
+    assert said.content[0].text == "echo: 3"  # type: ignore[union-attr]  # the first block is text, or a call
 
 
 def test_a_turn_that_has_begun_is_continued(serving: RunningServing, claude: Anthropic) -> None:

@@ -44,7 +44,7 @@ class Logs:
 
     def __iter__(self) -> Iterator[LogFile]:
         for name, content in self.files.items():
-            yield LogFile(name, lambda content=content: content)  # type: ignore[misc]
+            yield LogFile(name, lambda content=content: content)  # type: ignore[misc]  # bound at its definition
 
 
 class Breaking(LogStore):
@@ -292,7 +292,7 @@ def test_a_token_is_signed_as_published(by_user: bool, monkeypatch: pytest.Monke
 
         def get_user_delegation_key(self, start: datetime, end: datetime) -> Any:
             assert (start, end) == (NOW, NOW + timedelta(days=7))
-            key = blob.UserDelegationKey()  # type: ignore[no-untyped-call]
+            key = blob.UserDelegationKey()  # type: ignore[no-untyped-call]  # the library has no types here
             for name, value in SIGNED.items():
                 setattr(key, name, value)
             return key

@@ -353,7 +353,7 @@ def test_a_tree_ends_with_the_tree_that_it_is_nested_in(tree: Tree) -> None:
     )
     tree.started.append(process)
     pids = tree.pids()
-    psutil.Process(process.pid).parent().kill()  # type: ignore[union-attr]
+    psutil.Process(process.pid).parent().kill()  # type: ignore[union-attr]  # its parent lives
 
     kill_earlier_trees("job", 2)
 

@@ -12,7 +12,7 @@ from services.retrieval.encoder.models.loading import prefixes_of
         ("intfloat/multilingual-e5-base", "query: ", "passage: "),
         ("/models/e5-large", "query: ", "passage: "),
         ("BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
-        ("BAAI/bge-base-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001
+        ("BAAI/bge-base-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001 - it is Chinese or Greek
         ("BAAI/bge-m3", "", ""),
         ("thenlper/gte-small", "", ""),
         ("sentence-transformers/all-MiniLM-L6-v2", "", ""),

@@ -36,7 +36,7 @@ class Worker:
 
 def batches(worker: Worker, **bounds: float) -> Batcher[int, str]:
     chosen = {"parallel": 1, "largest": 4, **bounds}
-    return Batcher(worker, BatchStats(), **chosen)  # type: ignore[arg-type]
+    return Batcher(worker, BatchStats(), **chosen)  # type: ignore[arg-type]  # the mapping's values are of several types
 
 
 def test_a_lone_item_starts_immediately() -> None:

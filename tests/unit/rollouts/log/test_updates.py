@@ -40,7 +40,7 @@ def test_the_values_of_a_trajectory_are_found_with_its_step(tmp_path: Path) -> N
 
     assert found is not None
     assert (found.step, found.values is not None) == (2, True)
-    assert np.array_equal(found.values, values(2, -2))  # type: ignore[arg-type]
+    assert np.array_equal(found.values, values(2, -2))  # type: ignore[arg-type]  # found, and not None
     keys = [key_of(name) for name in ("traj-2-1", "traj-9-0", "traj-1-0", "traj-2-0")]
     assert steps_of(tmp_path, np.array(keys, np.uint64)).tolist() == [2, 0, 1, 2]
     assert find_update(tmp_path, "traj-9-0") is None
@@ -95,9 +95,9 @@ def test_repeated_steps_replace_earlier_entries(tmp_path: Path) -> None:
 
     repeated, kept = find_update(tmp_path, "traj-2-0"), find_update(tmp_path, "traj-1-1")
     assert repeated is not None
-    assert np.array_equal(repeated.values, values(3, 50))  # type: ignore[arg-type]
+    assert np.array_equal(repeated.values, values(3, 50))  # type: ignore[arg-type]  # found, and not None
     assert kept is not None
-    assert np.array_equal(kept.values, values(2, -1))  # type: ignore[arg-type]
+    assert np.array_equal(kept.values, values(2, -1))  # type: ignore[arg-type]  # found, and not None
 
 
 @pytest.mark.parametrize("name", [INDEX, VALUES])
@@ -110,7 +110,7 @@ def test_a_torn_entry_hides_no_others(tmp_path: Path, name: str) -> None:
 
     assert cut is None or cut.values is None
     assert kept is not None
-    assert np.array_equal(kept.values, values(1, 3))  # type: ignore[arg-type]
+    assert np.array_equal(kept.values, values(1, 3))  # type: ignore[arg-type]  # found, and not None
 
 
 def test_a_job_without_updates_has_none(tmp_path: Path) -> None:
@@ -132,13 +132,13 @@ def test_a_disk_that_fills_within_a_step_shifts_no_later_values(tmp_path: Path) 
 
     found = find_update(tmp_path, "traj-3-0")
     assert found is not None
-    assert np.array_equal(found.values, values(3, 4))  # type: ignore[arg-type]
+    assert np.array_equal(found.values, values(3, 4))  # type: ignore[arg-type]  # found, and not None
     assert find_update(tmp_path, "traj-2-0") is None
     with UpdateLog(tmp_path, keep=3) as log:
         log.append(4, ["traj-4-0"], [values(1, 5)])
     later = find_update(tmp_path, "traj-4-0")
     assert later is not None
-    assert np.array_equal(later.values, values(1, 5))  # type: ignore[arg-type]
+    assert np.array_equal(later.values, values(1, 5))  # type: ignore[arg-type]  # found, and not None
 
 
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:

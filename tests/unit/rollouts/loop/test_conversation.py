@@ -88,7 +88,7 @@ def test_masks_log_probs_and_versions_distinguish_sampled_from_inserted_tokens()
 
 def test_a_turn_may_span_two_policy_versions() -> None:
     class Synced(ScriptedEngine):
-        async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]
+        async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]  # as in its base class
             return SampledTokens((65, 66, 0), (-0.1, -0.2, -0.3), (3, 4, 4), "stop")
 
     trajectory = run_in_virtual_time(rollouts(Synced(lambda _: "")).play(question()))

@@ -125,8 +125,8 @@ def test_invalid_sampled_tokens_fail_the_rollout(
     log_probs: tuple[float, ...], versions: tuple[int, ...], finish: str
 ) -> None:
     class InvalidTokensEngine(ScriptedEngine):
-        async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]
-            return SampledTokens((65, 0), log_probs, versions, finish)  # type: ignore[arg-type]
+        async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]  # as in its base class
+            return SampledTokens((65, 0), log_probs, versions, finish)  # type: ignore[arg-type]  # invalid on purpose
 
     trajectory = run_in_virtual_time(rollouts(InvalidTokensEngine(lambda _: "")).play(question()))
     assert trajectory.finish_reason is FinishReason.ENGINE_FAILED

@@ -13,7 +13,7 @@ from tests.support.processes import REPOSITORY
 
 
 @stack.hide_frames
-def hidden(function):  # type: ignore[no-untyped-def]
+def hidden(function):  # type: ignore[no-untyped-def]  # any function
     return function()
 
 

@@ -50,7 +50,7 @@ def proxied(seen: list[bytes]) -> Iterator[tuple[RunningProxy, Server]]:
 
 def ask(proxy: RunningProxy, method: str, url: str, **more: object) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=SECONDS)
-    connection.request(method, url, **more)  # type: ignore[arg-type]
+    connection.request(method, url, **more)  # type: ignore[arg-type]  # the mapping's values are of several types
     return connection.getresponse()
 
 

@@ -37,7 +37,7 @@ class Silent:
 def outcome(channel: Silent, fetch: tuple[str, ...] = ()) -> Outcome:
     async def run() -> Outcome:
         process = SlotProcess(os.getpid(), -1, cast(Any, channel))
-        slot = Slot(0, process, Cgroup("none", ()), None, asyncio.Event().wait)  # type: ignore[arg-type]
+        slot = Slot(0, process, Cgroup("none", ()), None, asyncio.Event().wait)  # type: ignore[arg-type]  # a stand-in of the process
         await slot.prepare()
         command = PythonFile("main.py")
         execution = Execution(command, Limits(0.01, 1 << 20, 1 << 20), fetch=fetch)

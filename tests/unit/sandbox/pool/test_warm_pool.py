@@ -212,7 +212,7 @@ def test_a_waiter_cancelled_while_served_passes_its_slot_on() -> None:
         taken = [await warm_pool.acquire() for _ in range(MOST)]
         first, second = (asyncio.create_task(warm_pool.acquire()) for _ in range(2))
         await settle()
-        stand_in(taken[0]).prepare = no_wait  # type: ignore[method-assign]
+        stand_in(taken[0]).prepare = no_wait  # type: ignore[method-assign]  # a stand-in does not prepare
 
         warm_pool.release(taken[0])
         await asyncio.sleep(0)

@@ -227,7 +227,7 @@ def test_a_fault_while_processes_are_killed_leaves_nobody_waiting() -> None:
                 await kill()
                 raise RuntimeError("no pool")
 
-            driver.close = faulty  # type: ignore[method-assign]
+            driver.close = faulty  # type: ignore[method-assign]  # a fault of the test
             await notebook.end("it was deleted")
             assert await running == CellOutcome()
             assert notebook.end_reason == "it was deleted (internal error: RuntimeError)"

@@ -167,7 +167,7 @@ def test_a_step_that_lost_too_much_is_repeated_with_new_prompts(tmp_path: Path) 
             toolbox.lost = 0.0
         return await original(token_ids, sampling)
 
-    job.engine.generate = repairing  # type: ignore[method-assign]
+    job.engine.generate = repairing  # type: ignore[method-assign]  # a fault of the test
     run(until_repaired())
     assert len(job.learner.batches) == 1
     assert {each.group for each in job.learner.batches[0].sequences} == {4, 5, 6, 7}
@@ -185,7 +185,7 @@ def test_a_job_is_paused_when_most_rollouts_are_lost_and_resumes(tmp_path: Path)
         toolbox.lost = 1.0  # from the second step on
         return await original(step, batch)
 
-    job.learner.update = breaking  # type: ignore[method-assign]
+    job.learner.update = breaking  # type: ignore[method-assign]  # a fault of the test
     position = run(job.play())
     assert position is not None
     assert position.step == 1

@@ -40,7 +40,7 @@ class Policy:
 
     async def in_flight(self, count: int) -> None:
         """Wait until so many requests are being served by the newest server."""
-        while self.servers[-1].generating < count:  # noqa: ASYNC110
+        while self.servers[-1].generating < count:  # noqa: ASYNC110 - another task changes it
             await asyncio.sleep(0.001)
 
 

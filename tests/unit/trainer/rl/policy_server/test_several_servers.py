@@ -27,7 +27,7 @@ def test_requests_are_balanced_and_sessions_are_sticky(
                 asyncio.create_task(given.engine.generate([each], sampling))
                 for each, sampling in enumerate([of_session, of_session, of_session, TURN, TURN])
             ]
-            while sum(server.generating for server in given.servers) < 5:  # noqa: ASYNC110
+            while sum(server.generating for server in given.servers) < 5:  # noqa: ASYNC110 - another task changes it
                 await asyncio.sleep(0.001)
 
             assert sorted(server.generating for server in given.servers) == [2, 3]
