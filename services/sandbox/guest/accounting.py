@@ -42,6 +42,15 @@ class UnlinkedFiles(NamedTuple):
     disk: int
     in_shared_memory: int = 0
 
+    def as_text(self) -> str:
+        """Its numbers; `of_text` reads them."""
+        return " ".join(map(str, self))
+
+    @classmethod
+    def of_text(cls, text: str) -> "UnlinkedFiles":
+        """What `as_text` has written."""
+        return cls(*map(int, text.split()))
+
 
 class ForkBomb(Exception):
     """A run has so many computing processes or threads that others would wait for seconds."""
@@ -109,24 +118,16 @@ def resident_memory(processes: int, user: int | None) -> Resident:
     )
 
 
-def _nothing() -> None:
-    pass
-
-
-def private_memory(
-    processes: int, user: int | None, limit: int, meanwhile: Callable[[], object] = _nothing
-) -> int:
+def private_memory(processes: int, user: int | None, limit: int) -> int:
     """The same with shared pages divided among their users; slow, and exact up to ``limit``.
 
-    ``meanwhile`` is called before each process, and what it raises ends this. The caller must be
-    allowed to inspect the processes. Those that are not dumpable, and those left
-    after `LONGEST_SECONDS` of processor time, or four times as long on a busy machine, count with
-    everything resident.
+    The caller must be allowed to inspect the processes, and waits for one that holds its map of
+    memory. Those that are not dumpable, and those left after `LONGEST_SECONDS` of processor time,
+    or four times as long on a busy machine, count with everything resident.
     """
     total = 0
     computed, end = time.thread_time() + LONGEST_SECONDS, time.monotonic() + _LONGEST_WAIT_SECONDS
     for process in living(processes, user):
-        meanwhile()
         if total > limit:
             break
         is_late = time.thread_time() > computed or time.monotonic() > end
@@ -187,19 +188,15 @@ class UnlinkedFileMonitor:
         return self.latest
 
 
-def unlinked_files(
-    processes: int, user: int | None, meanwhile: Callable[[], object] = _nothing
-) -> UnlinkedFiles:
+def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
     """Sum over files that no folder lists: unlinked but open or mapped ones, and shared memory.
 
-    ``meanwhile`` is called before each process, and what it raises ends this. The caller must be
-    allowed to inspect the processes; one that is not dumpable counts as using more than there is. A
-    mapping counts with its full length, because untouched pages may exist, and a socket with the
-    most that it buffers.
+    The caller must be allowed to inspect the processes, and waits for one that holds its map of
+    memory; one that is not dumpable counts as using more than there is. A mapping counts with its
+    full length, because untouched pages may exist, and a socket with the most that it buffers.
     """
     sizes: dict[tuple[_Kind, int, int], int] = {}
     for process in living(processes, user):
-        meanwhile()
         place = process.place
         try:
             removed = *_removed_mappings(processes, place), *_removed_open(processes, place)

@@ -6,21 +6,19 @@ only the run's folders through Landlock, and are killed by their user id.
 
 import contextlib
 import functools
+import math
 import os
-import select
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from services.sandbox.guest import accounting, program, stack, syscalls
+from services.sandbox.guest import accounting, helper, program, stack, syscalls
 from services.sandbox.guest.layout import Configuration, RunLayout
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
-_HELPER_SECONDS = 5.0
-_MEANWHILE_SECONDS = 0.1
 _LOOK_SECONDS = 0.01
 _MAX_SHARED_FILES = 10_000
 _MAX_REAPED = 1000
@@ -43,7 +41,7 @@ class ContainedRun:
 
     ``control`` is the channel to the program, ``names`` the pipe into which it writes the names of
     the files to fetch, ``workspace`` its work directory and ``processes`` the host's /proc, all
-    open.
+    open. No look at it lasts beyond ``ends_at`` (monotonic).
     """
 
     listeners = ()
@@ -52,6 +50,7 @@ class ContainedRun:
     @stack.hide_frames
     def __init__(self, configuration: Configuration, channel: socket.socket, user: int) -> None:
         self.user = user
+        self.ends_at = math.inf
         self._folder = _folder(configuration.root, user)
         self.fork_bombs = accounting.ForkBombWatch(configuration.processes)
         self._ends_fork_bombs = configuration.samples_processes
@@ -143,15 +142,14 @@ class ContainedRun:
 
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
         found = self._run_as_user(
-            lambda: "{} {} {}".format(*accounting.unlinked_files(self.processes, self.user))
+            lambda: accounting.unlinked_files(self.processes, self.user).as_text()
         )
-        if found is None:
-            return self._unlinked.latest
-        return accounting.UnlinkedFiles(*map(int, found.split()))
+        return self._unlinked.latest if found is None else accounting.UnlinkedFiles.of_text(found)
 
     def _run_as_user(self, task: Callable[[], str]) -> str | None:
         """Evaluate as its user; raises `ForkBomb` where no group prevents one."""
-        return _run_as(self.user, task, meanwhile=self.resident if self._ends_fork_bombs else None)
+        look = self.resident if self._ends_fork_bombs else None
+        return helper.answer_of(task, self.user, until=self.ends_at, meanwhile=look)
 
     def _size_in_shared_memory(self) -> int:
         return sum(_size(entry) for entry in _in_shared_memory(self.user))
@@ -244,59 +242,18 @@ def _remove(folder: Path) -> None:
         raise OSError(f"{folder} could not be removed")
 
 
-def become(user: int) -> None:
-    """Irrevocably become the slot's user."""
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-
-
 def kill_all(user: int) -> bool:
     """Kill every process of the user: only that user can reach them all with one call.
 
     Returns whether the signal certainly reached all of them.
     """
-    return _run_as(user, _kill_own) is not None
+    return helper.answer_of(_kill_own, user) is not None
 
 
 def _kill_own() -> str:
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # spares its sender alone
     return "killed"
-
-
-def _run_as(
-    user: int, task: Callable[[], str], meanwhile: Callable[[], object] | None = None
-) -> str | None:
-    """Evaluate in a fork that runs as the user: no other may inspect or reach its processes.
-
-    None if it does not answer: before Linux 6.12, processes of the user can stop or kill it, and
-    it waits for those that hold what it reads. Until then, what ``meanwhile`` raises ends it.
-    """
-    read_end, write_end = os.pipe()
-    child = syscalls.fork()
-    if child == 0:
-        try:
-            become(user)
-            os.write(write_end, task().encode())
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    deadline = time.monotonic() + _HELPER_SECONDS
-    pause = _HELPER_SECONDS if meanwhile is None else _MEANWHILE_SECONDS
-    try:
-        while time.monotonic() < deadline:
-            if select.select([read_end], [], [], pause)[0]:
-                return os.read(read_end, 4096).decode() or None
-            if meanwhile is not None:
-                meanwhile()
-        return None
-    finally:
-        os.close(read_end)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):  # in a zygote the kernel reaps children
-            os.waitpid(child, 0)
 
 
 def end_user(user: int) -> None:

@@ -1,14 +1,15 @@
 """Full tier: the minimal root of a zygote, and the namespaces of each run."""
 
 import functools
+import math
 import os
 import select
 import signal
 import socket
-import time
+from collections.abc import Callable
 from pathlib import Path
 
-from services.sandbox.guest import accounting, program, reaper, stack, syscalls
+from services.sandbox.guest import accounting, helper, program, reaper, stack, syscalls
 from services.sandbox.guest.layout import LAYOUT, PROXY_PORT, USER, USERS, Configuration
 from services.sandbox.guest.network import SlotNetwork
 from services.sandbox.guest.syscalls import (
@@ -38,7 +39,8 @@ class NamespacedRun:
     ``control`` is the channel to the program, ``names`` the pipe into which it writes the names of
     the files to fetch, ``workspace`` its work directory and ``processes`` its /proc, all open;
     ``listeners`` are sockets in its network for the service, and it asks ``sockets`` before it
-    opens some, see `network.watch_sockets`. Everything of the run dies with this process.
+    opens some, see `network.watch_sockets`. Everything of the run dies with this process. No look
+    at it lasts beyond ``ends_at`` (monotonic).
     """
 
     layout = LAYOUT
@@ -75,26 +77,14 @@ class NamespacedRun:
         self.listeners, self.sockets = (others, []) if configuration.proxied else ([], others)
         if not self.sockets:
             network.mark_used()
-        self._unlinked = accounting.UnlinkedFileMonitor(
-            lambda: accounting.unlinked_files(self.processes, None, self._look_again)
-        )
-        self._next_look = 0.0
+        self.ends_at = math.inf
+        self._unlinked = accounting.UnlinkedFileMonitor(self._find_unlinked)
 
     def resident(self) -> accounting.Resident:
         """Memory of its processes; raises `ForkBomb`."""
-        start = time.monotonic()
         resident = accounting.resident_memory(self.processes, None)
         self.fork_bombs.check(resident)
-        end = time.monotonic()
-        self._next_look = end + accounting.pause_after(
-            0.0 if self.fork_bombs.suspects else end - start
-        )
         return resident
-
-    def _look_again(self) -> None:
-        """Look for a fork bomb if it is time: meanwhile one grows; raises `ForkBomb`."""
-        if time.monotonic() >= self._next_look:
-            self.resident()
 
     def memory(self, limit: int, resident: accounting.Resident) -> int:
         """Bytes used by processes and files; exact when above ``limit``."""
@@ -104,8 +94,21 @@ class NamespacedRun:
         files += self._unlinked.found().memory
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + files > limit:
-            memory = accounting.private_memory(self.processes, None, limit, self._look_again)
+            found = self._look_closely(
+                lambda: str(accounting.private_memory(self.processes, None, limit))
+            )
+            memory = None if found is None else int(found)
         return (resident.memory if memory is None else memory) + files
+
+    def _find_unlinked(self) -> accounting.UnlinkedFiles:
+        found = self._look_closely(
+            lambda: accounting.unlinked_files(self.processes, None).as_text()
+        )
+        return self._unlinked.latest if found is None else accounting.UnlinkedFiles.of_text(found)
+
+    def _look_closely(self, task: Callable[[], str]) -> str | None:
+        """Inspect processes in a fork, which may wait long for them; raises `ForkBomb`."""
+        return helper.answer_of(task, None, until=self.ends_at, meanwhile=self.resident)
 
     def reap_orphans(self) -> None:
         """No-op: the namespace's init process adopts orphans, and the kernel reaps its children."""

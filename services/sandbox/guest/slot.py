@@ -5,6 +5,7 @@ The slot watches the clock and the service, kills every process, and answers wit
 fetched files.
 """
 
+import math
 import os
 import select
 import signal
@@ -144,13 +145,14 @@ class GuestSlot:
             poll.register(descriptor, select.POLLIN)
         for sockets in run.sockets:
             poll.register(sockets, select.POLLIN)
-        end = None if params.seconds is None else params.started_at + params.seconds
+        end = math.inf if params.seconds is None else params.started_at + params.seconds
+        run.ends_at = end
         pause = accounting.SHORTEST_PAUSE if self._configuration.sampled else None
         due = 0.0
         try:
             while True:
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
+                left = end - time.monotonic()
+                if left <= 0:
                     user = run.user if isinstance(run, container.ContainedRun) else None
                     self._waited = waited_seconds(run.processes, user)
                     return "timed_out"
@@ -165,7 +167,8 @@ class GuestSlot:
                 self._admit_sockets(poll, ready)
                 if pause is not None:
                     exceeded, due = self._sample(run, params.memory_bytes, due)
-                    if exceeded:
+                    # A look that was cut short at the end overstates what it did not see.
+                    if exceeded and time.monotonic() < end:
                         return exceeded
         finally:
             os.close(process)
@@ -234,6 +237,6 @@ class GuestSlot:
             raise OSError("the files could not be sent")
 
 
-def _milliseconds(left: float | None, pause: float | None) -> float | None:
-    times = [seconds for seconds in (left, pause) if seconds is not None]
-    return min(times) * 1000 if times else None
+def _milliseconds(left: float, pause: float | None) -> float | None:
+    shortest = left if pause is None else min(left, pause)
+    return None if shortest == math.inf else shortest * 1000

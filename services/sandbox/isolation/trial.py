@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from services.sandbox.guest import container, landlock, namespaces, syscalls
+from services.sandbox.guest import helper, landlock, namespaces, syscalls
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.guest.network import SlotNetwork
 from services.sandbox.isolation.tier import Tier
@@ -67,7 +67,7 @@ def try_container(folder: str, user: int, seccomp: bytes) -> None:
 
 
 def _confine_as(user: int, place: str, seccomp: bytes) -> None:
-    container.become(user)
+    helper.become(user)
     _confine([place], seccomp)
     Path(place, "made").mkdir()
 

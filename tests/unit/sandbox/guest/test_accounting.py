@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -312,28 +312,6 @@ def test_a_process_that_dies_while_it_is_looked_at_counts_as_nothing(
     dying = Process("999999999", owner=0, memory=1 << 30, computing=0)
     monkeypatch.setattr(accounting, "living", lambda *_: iter([dying]))
     assert accounting.private_memory(processes, None, 1 << 20) == 0
-
-
-@pytest.mark.parametrize(
-    "inspect",
-    [
-        lambda folder, look: accounting.private_memory(folder, None, 1 << 60, look),
-        lambda folder, look: accounting.unlinked_files(folder, None, look),
-    ],
-    ids=["memory", "files"],
-)
-def test_a_long_inspection_ends_when_a_fork_bomb_is_found_meanwhile(
-    processes: int, inspect: Callable[[int, Callable[[], object]], object]
-) -> None:
-    looks: list[float] = []
-
-    def look() -> None:
-        looks.append(time.monotonic())
-        if len(looks) == 2:
-            raise accounting.ForkBomb
-
-    with pytest.raises(accounting.ForkBomb):
-        inspect(processes, look)
 
 
 SORTING = """

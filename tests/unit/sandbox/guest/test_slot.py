@@ -1,13 +1,16 @@
 """A slot reports the result of a killed program, however slowly its processes die."""
 
 import contextlib
+import os
 import socket
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from services.sandbox.guest import frames, program, slot
+from services.sandbox.guest import accounting, frames, program, slot
 from services.sandbox.guest.layout import LAYOUT
 
 KILLED = program.Ended(-9, 0.5, 0)
@@ -99,3 +102,49 @@ def test_a_result_usually_comes_after_every_process_has_died(
     serve(monkeypatch, channels, steps, Dying(steps, is_slow=False), ending)
 
     assert steps == [*first, "end", "answer", "close"]
+
+
+class Crowded:
+    """A run of which every look lasts until its time is over, and then overstates its memory."""
+
+    sockets: tuple[int, ...] = ()
+    user = None
+    ends_at = 0.0
+
+    def __init__(self) -> None:
+        self.program = os.getpid()
+        self.processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        self.fork_bombs = accounting.ForkBombWatch(256)
+
+    def reap_orphans(self) -> None:
+        pass
+
+    def disk_is_filling(self) -> bool:
+        return False
+
+    def exceeds_disk_limit(self, *_: int, **_of: bool) -> bool:
+        return False
+
+    def resident(self) -> accounting.Resident:
+        return accounting.Resident(1 << 40, 200, 100)
+
+    def memory(self, _limit: int, _resident: accounting.Resident) -> int:
+        while time.monotonic() < self.ends_at:
+            time.sleep(0.001)
+        return 1 << 40
+
+
+def test_a_look_that_lasts_until_the_time_limit_leaves_it_a_time_limit(
+    monkeypatch: pytest.MonkeyPatch, channels: tuple[socket.socket, socket.socket]
+) -> None:
+    monkeypatch.setattr(slot, "waited_seconds", lambda *_: 0.0)
+    sampled = SimpleNamespace(
+        sampled=True, samples_processes=True, sampled_memory=True, disk_bytes=1, inodes=1
+    )
+    run: Any = Crowded()
+    params = program.RunParams(0.3, 1 << 20, time.monotonic(), 0.0, fetches=False)
+    try:
+        guest = slot.GuestSlot(channels[1], sampled, None)  # type: ignore[arg-type]
+        assert guest._watch(run, params) == "timed_out"
+    finally:
+        os.close(run.processes)
