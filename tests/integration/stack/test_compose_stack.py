@@ -4,14 +4,12 @@ The images are built by the Dockerfile on stand-ins for what Docker Hub has; chi
 and evaluator are stand-ins, everything else is real.
 """
 
-import contextlib
-import json
 import os
 import shlex
+import shutil
 import signal
-import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -19,18 +17,16 @@ import pytest
 
 from services.contracts.jobs import JobStatus
 from tests.support.docker.engine import Engine, running_engine, skip_if_the_firewall_drops
-from tests.support.docker.light_images import build_images, copy_project
+from tests.support.docker.light_images import build_images
 from tests.support.docker.metadata import metadata_service
-from tests.support.docs.blocks import blocks_of
-from tests.support.processes import REPOSITORY, free_port
+from tests.support.docker.operator import RECOVERY_SECONDS, Operator, commands_of_the_page
+from tests.support.docker.releases import Release, current, older_schema
+from tests.support.docker.stand_in_base import make_base_images
+from tests.support.processes import free_port
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]
 
-COMMAND_SECONDS = 600.0
-MARK = "tested: "
-RECOVERY_SECONDS = 300.0
-"""Above the lease of a killed worker, on a busy machine."""
 ASK = (
     "import os, urllib.request as web; "
     "key = {'Authorization': 'Bearer ' + os.environ['NAME']}; "
@@ -39,73 +35,33 @@ ASK = (
 """A worker asks the gateway with the key in a variable."""
 
 
-@dataclass
-class Operator:
-    """Somebody with a checkout, a shell and an engine."""
-
-    engine: Engine
-    url: str
-    blocks: dict[str, str]
-
-    def follow(self, title: str) -> str:
-        """Run a block of the page as it is."""
-        return self.run(self.blocks.pop(title))
-
-    def run(self, code: str, *, expected: int = 0) -> str:
-        """Run a shell command in the checkout; return what it printed."""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", code],
-            cwd=self.engine.project,
-            env=self.engine.shell(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        said = done.stdout + done.stderr
-        assert done.returncode == expected, f"{code}\nended with {done.returncode}:\n{said}"
-        return said
-
-    def set(self, name: str, value: str) -> None:
-        """Set a variable in the checkout's .env."""
-        with (self.engine.project / ".env").open("a") as file:
-            file.write(f"{name}={value}\n")
-
-    def get(self, path: str) -> Any:
-        """The gateway's answer."""
-        return httpx.get(f"{self.url}{path}", timeout=60).raise_for_status().json()
-
-    def job(self, job_id: str) -> dict[str, Any]:
-        """A job, or nothing while the gateway is away."""
-        with contextlib.suppress(httpx.HTTPError):
-            found: dict[str, Any] = self.get(f"/v1/fine_tuning/jobs/{job_id}")
-            return found
-        return {"status": "unknown"}
-
-    def is_healthy(self) -> bool:
-        return set(self.engine.health().values()) == {"healthy"}
-
-
 @pytest.fixture(scope="module")
-def operator() -> Iterator[Operator]:
-    page = (REPOSITORY / "docs" / "operations" / "docker.md").read_text()
-    marked = [block for block in blocks_of(page) if block.mark.startswith(MARK)]
-    blocks = {block.mark.removeprefix(MARK): block.code for block in marked}
+def engine() -> Iterator[Engine]:
+    """An engine with the images that the project's own are built on."""
     with running_engine() as engine:
         skip_if_the_firewall_drops()
         engine.folder.chmod(0o755)
         engine.project = engine.folder / "checkout"
-        copy_project(engine.project)
-        build_images(engine)
-        port = free_port()
-        operator = Operator(engine, f"http://127.0.0.1:{port}", blocks)
-        operator.set("TEMPER_PORT", str(port))
-        operator.set("HEALTH_INTERVAL", "5s")
-        yield operator
+        engine.project.mkdir()
+        make_base_images(engine, engine.folder)
+        yield engine
+
+
+@pytest.fixture
+def operator(engine: Engine) -> Iterator[Operator]:
+    """Somebody with an empty checkout, a shell and an engine."""
+    port = free_port()
+    operator = Operator(engine, f"http://127.0.0.1:{port}", commands_of_the_page())
+    operator.set("TEMPER_PORT", str(port))
+    operator.set("HEALTH_INTERVAL", "5s")
+    yield operator
+    operator.run("docker compose down --volumes --timeout 1")
+    shutil.rmtree(engine.project)
+    engine.project.mkdir()
 
 
 def test_the_first_hour_and_a_year_of_operations(operator: Operator) -> None:
+    check_out(operator, current())
     operator.follow("start")
     assert operator.is_healthy()
     tuned = first_job(operator)
@@ -124,9 +80,9 @@ def test_the_first_hour_and_a_year_of_operations(operator: Operator) -> None:
         assert ask_metadata(operator, address) == "credentials"
 
     operator.follow("backup")
-    job = begin_endless_job(operator)
+    job = operator.begin_endless_job()
     operator.follow("upgrade")
-    wait_for_step(operator, job)
+    operator.wait_for_step(job)
     assert operator.job(job)["status"] == JobStatus.RUNNING
 
     operator.follow("restore")
@@ -136,15 +92,51 @@ def test_the_first_hour_and_a_year_of_operations(operator: Operator) -> None:
     ask_for_keys(operator)
 
 
+def test_an_upgrade_takes_jobs_into_another_schema(operator: Operator) -> None:
+    older, newer = older_schema(), current()
+    check_out(operator, older)
+    bring_in(operator)
+    operator.run("chmod -R a+rX models")
+    operator.run("docker compose up --wait")
+    operator.run("docker compose run --rm cli models register my-model --folder tiny-base")
+    running, queued = operator.begin_endless_job(), operator.submit("later")
+    reached = operator.step(running)
+    assert operator.job(queued)["status"] == JobStatus.QUEUED
+    assert schema(operator) == older.schema
+
+    check_out(operator, newer)  # the old containers go on meanwhile
+    operator.follow("upgrade")
+
+    assert schema(operator) == newer.schema
+    operator.wait_for_step(running)
+    assert operator.step(running) > reached  # from where it was
+    operator.cancel(running)
+    wait_for(
+        lambda: operator.job(queued)["status"] == JobStatus.SUCCEEDED,
+        "the job that waited succeeds",
+        RECOVERY_SECONDS,
+    )
+
+
+def check_out(operator: Operator, release: Release) -> None:
+    """Put a release where the operator has the code, and build its images."""
+    for path in operator.engine.project.iterdir():
+        if path.name not in {".env", "models"}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    release.copy(operator.engine.project)
+    build_images(operator.engine)
+
+
+def schema(operator: Operator) -> str:
+    """The revision of the database's schema."""
+    asked = "SELECT version_num FROM alembic_version"
+    psql = f"psql --username=temper --tuples-only --command='{asked}'"
+    return operator.run(f"docker compose exec -T postgres {psql}").strip()
+
+
 def first_job(operator: Operator) -> str:
     """Bring a model in and tune it; return the tuned model's name."""
-    folder = operator.engine.project / "models" / "tiny-base"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text('{"model_type": "llama", "architectures": ["X"]}')
-    (folder / "model.safetensors").write_bytes(len(b"{}").to_bytes(8, "little") + b"{}")
-    for path in (folder, *folder.iterdir()):
-        path.chmod(0o700 if path.is_dir() else 0o600)  # as Temper writes its own
-    operator.set("TEMPER_MODELS", str(folder.parent))
+    bring_in(operator)
     operator.run("docker compose up --wait")
     register = "docker compose run --rm cli models register my-model --folder tiny-base"
     refused = operator.run(f"{register} 2>&1 || true")
@@ -154,7 +146,21 @@ def first_job(operator: Operator) -> str:
     said = operator.follow("first job")
     assert "succeeded" in said
     (job,) = operator.get("/v1/fine_tuning/jobs")["data"]
+    # The same with the command line of the machine itself.
+    temper = f"TEMPER_API_URL={operator.url} {shlex.quote(sys.executable)} -m temper"
+    assert "succeeded" in operator.run(f"{temper} submit examples/fine_tune.yaml --follow")
     return str(job["fine_tuned_model"])
+
+
+def bring_in(operator: Operator) -> None:
+    """Put a model's files into the folder of models, readable as Temper writes its own."""
+    folder = operator.engine.project / "models" / "tiny-base"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "llama", "architectures": ["X"]}')
+    (folder / "model.safetensors").write_bytes(len(b"{}").to_bytes(8, "little") + b"{}")
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    operator.set("TEMPER_MODELS", str(folder.parent))
 
 
 def use(operator: Operator, model: str) -> None:
@@ -175,46 +181,18 @@ def use(operator: Operator, model: str) -> None:
 
 def survive_kills(operator: Operator) -> None:
     """Kill stores, a worker and the gateway under a running job."""
-    job = begin_endless_job(operator)
+    job = operator.begin_endless_job()
     for name in ("postgres", "redis", "trainer", "api"):
         kill(operator.engine, name)
         wait_for(operator.is_healthy, f"all are healthy after {name}", RECOVERY_SECONDS)
-        wait_for_step(operator, job)
+        operator.wait_for_step(job)
     assert operator.job(job)["status"] == JobStatus.RUNNING
-    httpx.post(f"{operator.url}/v1/fine_tuning/jobs/{job}/cancel", timeout=60).raise_for_status()
-    wait_for(lambda: operator.job(job)["status"] == "cancelled", "it ends", RECOVERY_SECONDS)
-
-
-def begin_endless_job(operator: Operator) -> str:
-    """A job that trains until it is cancelled."""
-    example = (operator.engine.project / "examples" / "fine_tune.yaml").read_text()
-    endless = operator.engine.project / "examples" / "endless.yaml"
-    endless.write_text(example.replace("suffix: addition", "suffix: forever"))
-    job = str(printed(operator, "submit examples/endless.yaml --json")["id"])
-    wait_for_step(operator, job)
-    return job
-
-
-def wait_for_step(operator: Operator, job: str) -> None:
-    """Wait until a job goes on from where it is."""
-    before = step(operator, job)
-    wait_for(lambda: step(operator, job) > before, f"{job} goes on", RECOVERY_SECONDS)
-
-
-def step(operator: Operator, job: str) -> int:
-    return int((operator.job(job).get("progress") or {}).get("step") or 0)
-
-
-def printed(operator: Operator, command: str) -> dict[str, Any]:
-    """What the command line prints as JSON, between what Docker Compose says."""
-    said = operator.run(f"docker compose run --rm -T cli {command}")
-    found: dict[str, Any] = json.loads(said[said.index("{") : said.rindex("}") + 1])
-    return found
+    operator.cancel(job)
 
 
 def ask_for_keys(operator: Operator) -> None:
     """Set what the page's table names: only those with a key are served, workers among them."""
-    mine, theirs = (printed(operator, "keys new --json") for _ in range(2))
+    mine, theirs = (operator.printed("keys new --json") for _ in range(2))
     operator.set("TEMPER_ALLOW_KEYLESS", "false")
     operator.set("TEMPER_API_KEY_HASHES", f"{mine['sha256']},{theirs['sha256']}")
     operator.set("TEMPER_API_KEY", mine["key"])

@@ -6,13 +6,9 @@ trainer and evaluator run stand-ins of their children. The rest is built as it i
 
 import json
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 from tests.support.docker.engine import Engine
-from tests.support.docker.stand_in_base import make_base_images, package_arguments
-from tests.support.processes import REPOSITORY
+from tests.support.docker.stand_in_base import package_arguments
 
 STUBS = {
     "services.trainer": "tests.support.jobs.stub_tuning_worker",
@@ -22,21 +18,9 @@ STUB_SOURCES = ("tests/support/__init__.py", "tests/support/jobs", "tests/suppor
 SERVICES = ("api", "campaigns", "sandbox", "retrieval", "trainer", "evaluator", "cli")
 
 
-def copy_project(folder: Path) -> None:
-    """Copy what git knows of the repository, changes included: the operator's checkout."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    for name in listed.stdout.split("\0")[:-1]:
-        if (source := REPOSITORY / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, folder / name)
-    folder.chmod(0o755)
-
-
 def build_images(engine: Engine) -> None:
-    """Build all images in the engine's project, and print their sizes."""
+    """Build all images in the engine's project on its base images, and print their sizes."""
     project = engine.project
-    make_base_images(engine, project.parent)
     (project / "Dockerfile.light").write_text(lightened((project / "Dockerfile").read_text()))
     with (project / ".dockerignore").open("a") as ignored:
         ignored.write("!tests/support/\n")
