@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ def _process(folder: Path, settings: ClientSettings) -> Iterator["subprocess.Pop
         try:
             process.wait(settings.grace_seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # with what it has started
             process.wait()
 
 
