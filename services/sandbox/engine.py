@@ -1,6 +1,7 @@
 """Builds the pool and its dependencies from the settings, for the lifetime of the process."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from services.core.process.runtimes import find_runtime
 from services.sandbox.isolation.cgroups import find_cgroups
+from services.sandbox.isolation.surroundings import default_gateways, is_container
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation, choose_tier
 from services.sandbox.languages.build import Languages
@@ -19,6 +21,8 @@ from services.sandbox.pool.assembly import create_pool
 from services.sandbox.pool.pool import Capacity, Pool
 from services.sandbox.scripts.rooms import Rooms
 from services.sandbox.settings import SandboxSettings
+
+logger = logging.getLogger(__name__)
 
 RUNTIME = "sandbox"
 CGROUP_PREFIX = "temper-sandbox"
@@ -48,6 +52,7 @@ async def running_engine(settings: SandboxSettings) -> AsyncIterator[SandboxEngi
         isolation = choose_tier(
             settings.sandbox_minimum_tier, settings.sandbox_tier, cgroups, reachable
         )
+        _warn_of_routes()
         prepared = _make_prepared_folder(settings.prepared_folder, isolation.tier)
         shown = [*visible_paths(), *([str(prepared)] if prepared is not None else [])]
         network = Network(AllowList(reachable)) if reachable else None
@@ -80,6 +85,16 @@ async def running_engine(settings: SandboxSettings) -> AsyncIterator[SandboxEngi
             await pool.close()
     finally:
         cgroups.close()
+
+
+def _warn_of_routes() -> None:
+    """A sandbox's container should lead nowhere; nobody expects that of a whole machine."""
+    if is_container() and (gateways := default_gateways()):
+        logger.warning(
+            "this container has a default route, via %s: give the sandbox internal networks only. "
+            "Docker Engine before 26 gives these one as well, to an address that nobody has",
+            ", ".join(gateways),
+        )
 
 
 def _make_prepared_folder(folder: Path, tier: Tier) -> Path | None:

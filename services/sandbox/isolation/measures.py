@@ -21,14 +21,19 @@ class Measure:
 
 
 def measures(
-    tier: Tier, landlock_abi: int, cgroups: Cgroups, reachable: Sequence[str]
+    tier: Tier,
+    landlock_abi: int,
+    cgroups: Cgroups,
+    reachable: Sequence[str],
+    gateways: Sequence[str],
 ) -> tuple[Measure, ...]:
     """Every measure of the tier, with the limits that are enforced on this machine.
 
-    ``reachable`` are the destinations on the network allow-list.
+    ``reachable`` are the destinations on the network allow-list, ``gateways`` those of the service
+    itself.
     """
     of_tier = _FULL if tier is Tier.FULL else _container(landlock_abi)
-    return (*of_tier, _outside(reachable), *_COMMON, *_limits(cgroups))
+    return (*of_tier, _outside(reachable), _of_service(gateways), *_COMMON, *_limits(cgroups))
 
 
 _COMMON = (
@@ -73,6 +78,17 @@ def _outside(reachable: Sequence[str]) -> Measure:
         return Measure("network_outside", True, "unreachable, as is the host itself")
     listed = ", ".join(reachable)
     return Measure("network_outside", True, f"only through a proxy, and only to {listed}")
+
+
+def _of_service(gateways: Sequence[str]) -> Measure:
+    if not gateways:
+        return Measure("service_network", True, "the service itself has no default route")
+    return Measure(
+        "service_network",
+        False,
+        f"the service itself has a default route, via {', '.join(gateways)}: only the other "
+        "measures keep programs from it",
+    )
 
 
 def _container(landlock_abi: int) -> tuple[Measure, ...]:

@@ -1,6 +1,5 @@
 """Chooses the isolation tier by trial, never by kernel version."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.measures import SCOPES_ABI, Measure, measures
 from services.sandbox.isolation.seccomp import compile_filter
+from services.sandbox.isolation.surroundings import default_gateways, is_container
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.users import Users, claim_users
 
@@ -101,7 +101,7 @@ def _isolation(
         scoped=scoped,
         memory_counted=memory_counted,
         seccomp_filter=compile_filter(tier, memory_counted=memory_counted),
-        measures=measures(tier, abi, cgroups, reachable),
+        measures=measures(tier, abi, cgroups, reachable, default_gateways()),
         not_stronger=not_stronger,
     )
 
@@ -126,7 +126,6 @@ def _try(isolation: Isolation) -> str | None:
 
 
 _KINDS = ("user", "pid", "mnt", "net", "ipc", "uts")
-_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
 def advice(tier: Tier, settings: Path = Path("/proc/sys")) -> str:
@@ -154,7 +153,7 @@ def _for_namespaces(settings: Path) -> Iterator[str]:
             "lift Ubuntu's restriction: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, "
             "or give the service's Python an AppArmor profile with the rule 'userns,'"
         )
-    if any(os.path.exists(mark) for mark in _CONTAINER_MARKS):  # noqa: PTH110 - strings
+    if is_container():
         yield (
             "let the container create namespaces: docker run --security-opt seccomp=unconfined "
             "--security-opt apparmor=unconfined --security-opt systempaths=unconfined"

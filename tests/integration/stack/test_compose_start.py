@@ -93,6 +93,8 @@ def test_the_stack_comes_up_in_any_order_and_after_a_reboot(engine: Engine) -> N
     if engine.release() >= ISOLATING_RELEASE:
         assert gateways == set()
     assert not gateways & taken_addresses(engine)
+    warned = "has a default route" in engine.compose("logs", "sandbox")
+    assert warned is bool(gateways)
 
     engine.stop()
     engine.start()  # starts what ran
