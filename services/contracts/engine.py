@@ -1,11 +1,45 @@
 """Settings of the inference engine of a local model."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LoraRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
 """The maximum ranks that vLLM supports; an adapter fits in any rank that is not lower."""
+
+
+class Drafts(BaseModel):
+    """Speculative decoding by lookup: tokens that followed earlier occurrences of the last ones are
+    drafted, and the model verifies a whole draft in one pass. Drafts are accepted with the model's
+    own probabilities, so that samples keep their distribution (Leviathan et al. 2023,
+    arXiv:2211.17192)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    method: Literal["ngram", "suffix"] = Field(
+        default="ngram",
+        description="Where drafts come from: ngram looks up the sequence itself, suffix also other "
+        "answers of the engine (arXiv:2411.04975), with the package arctic-inference.",
+    )
+    tokens: int = Field(default=4, ge=1, le=32, description="Tokens of one draft at most.")
+    min_match: int = Field(
+        default=2, ge=1, le=32, description="Last tokens that must occur before; for ngram alone."
+    )
+    max_match: int = Field(
+        default=5,
+        ge=1,
+        le=32,
+        description="Last tokens that are looked up at most, the longest match first; for ngram "
+        "alone.",
+    )
+
+    @model_validator(mode="after")
+    def _check_matches(self) -> Self:
+        if self.method != "ngram" and self.model_fields_set & {"min_match", "max_match"}:
+            raise ValueError("min_match and max_match are for the method ngram")
+        if self.min_match > self.max_match:
+            raise ValueError("min_match must not be above max_match")
+        return self
 
 
 class VllmOptions(BaseModel):
@@ -40,6 +74,11 @@ class VllmOptions(BaseModel):
     enforce_eager: bool | None = Field(
         default=None,
         description="Do not compile; null: true only without a GPU, where compiling takes longest.",
+    )
+    speculation: Drafts | Literal["auto"] | None = Field(
+        default="auto",
+        description="Drafts of tokens, which the model verifies several at once; null: none. auto: "
+        "none, unless the first minute of an online training shows that they pay.",
     )
     startup_timeout_seconds: float = Field(
         default=900.0, ge=1.0, le=7200.0, description="Maximum wait for the engine to be ready."

@@ -14,6 +14,7 @@ import httpx
 
 from services.contracts.base import JsonObject
 from services.inference.token_engine.base import EngineFailed
+from services.inference.vllm.counters import EngineCounters, engine_counters
 
 CONTROL_TIMEOUT_SECONDS = 600.0
 """Timeout of one call; loading tens of gigabytes from a slow disk takes minutes."""
@@ -84,6 +85,14 @@ class VllmControl:
     async def unload_adapter(self, name: str) -> None:
         """Stop serving an adapter."""
         await self._post("/v1/unload_lora_adapter", {"lora_name": name})
+
+    async def draft(self, *, on: bool) -> None:
+        """Draft tokens from now on, or not; of a server that was started with drafts."""
+        await self._post("/collective_rpc", {"method": "switch_drafts", "kwargs": {"on": on}})
+
+    async def counters(self) -> EngineCounters:
+        """What the engine has generated so far."""
+        return engine_counters((await self._get("/metrics")).text)
 
     async def sleep(self) -> None:
         """Freeze running requests and release GPU memory: weights move to host memory."""

@@ -10,8 +10,9 @@ from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
+from services.contracts.base import JsonObject
 from services.contracts.batches.offline_engine import MODULE, OfflineOptions
-from services.contracts.engine import LoraRank, VllmOptions
+from services.contracts.engine import Drafts, LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
@@ -64,6 +65,8 @@ EXACT_ENTRY = "services.inference.vllm.exact_entry"
 GUARD = "services.inference.vllm.guard.Guard"
 WEIGHT_WORKER = "services.inference.weights.worker.WeightWorker"
 WEIGHT_BACKEND = "temper-folder"
+SUFFIXES = "arctic_inference"
+"""The package whose suffix trees vLLM uses."""
 GIBIBYTE = 2**30
 NO_ROUTES = Routes()
 _KEPT_MEMORY = {
@@ -114,7 +117,7 @@ def plan_launch(
 
     ``devices`` are GPUs by index or UUID; None means all visible ones. An ``exact`` one computes
     what the learner does, bit by bit. Raises `InvalidRequest` for a missing folder, an adapter that
-    cannot be served, and an exact one on GPUs.
+    cannot be served, drafts that the runtime cannot make, and an exact one on GPUs.
     """
     if model.path is not None and not model.path.is_dir():
         raise InvalidRequest(f"model folder {model.path} does not exist", param="model")
@@ -126,6 +129,7 @@ def plan_launch(
         if not on_cpu:
             raise InvalidRequest("exact_on_policy is for hosts without GPUs", param="method")
         options = options.model_copy(update={"dtype": "float32", "enforce_eager": True})
+    _check_drafts(runtime, options)
     common = _common_arguments(model, served_name, options, port)
     common += _lora(adapters, options, routes.adapters) + _route_arguments(routes)
     if routes.tools and (parser := tool_call_parser(model.tokenizer or model.path)):
@@ -159,6 +163,7 @@ def plan_offline(
     devices: Sequence[str],
 ) -> OfflineCommand:
     """Build the command of an `offline_engine` of the contracts; see `plan_launch`."""
+    _check_drafts(runtime, options)
     arguments = [f"--model={model.location}", *_model_arguments(model, options)]
     arguments += ["--enable-prefix-caching", "--disable-log-stats"]
     if options.disable_cascade_attn:
@@ -192,7 +197,27 @@ def _model_arguments(model: ModelSource, options: VllmOptions) -> list[str]:
         arguments += ["--trust-remote-code"]
     if model.tokenizer is not None:
         arguments += [f"--tokenizer={model.tokenizer}"]
+    if isinstance(options.speculation, Drafts):
+        arguments += ["--speculative-config", json.dumps(_speculation(options.speculation))]
     return arguments
+
+
+def _check_drafts(runtime: Runtime, options: VllmOptions) -> None:
+    drafts = options.speculation
+    if not isinstance(drafts, Drafts) or drafts.method != "suffix":
+        return
+    if next(runtime.python.parents[1].glob(f"lib/python*/site-packages/{SUFFIXES}"), None) is None:
+        raise InvalidRequest(
+            "suffix drafts need the package arctic-inference in the vllm runtime",
+            param="engine.speculation.method",
+        )
+
+
+def _speculation(drafts: Drafts) -> JsonObject:
+    found: JsonObject = {"method": drafts.method, "num_speculative_tokens": drafts.tokens}
+    if drafts.method == "ngram":
+        found |= {"prompt_lookup_min": drafts.min_match, "prompt_lookup_max": drafts.max_match}
+    return found
 
 
 def _route_arguments(routes: Routes) -> list[str]:

@@ -17,10 +17,12 @@ from jinja2 import TemplateError
 from vllm import LLM, RequestOutput, SamplingParams
 from vllm.engine.arg_utils import EngineArgs
 from vllm.inputs import tokens_input
+from vllm.platforms import current_platform
 from vllm.sampling_params import BeamSearchParams, RequestOutputKind
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from services.contracts.batches.offline_engine import OfflineAnswer, OfflinePrompt, OfflineSampling
+from services.inference.vllm.cpu_drafts import mend_verification
 
 HELD = 1024
 """Prompts queued in the engine, several times as many as it generates for concurrently."""
@@ -169,6 +171,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1, encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
+    if current_platform.is_cpu():
+        mend_verification()
     llm = LLM.from_engine_args(EngineArgs.from_cli_args(parser.parse_args()))
     stdin = os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8")
     engine = OfflineEngine(llm, OfflineSampling.model_validate_json(stdin.readline()))

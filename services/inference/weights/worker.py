@@ -6,6 +6,7 @@ Importing it makes the engines below known to vLLM, before a worker builds the o
 
 from vllm.distributed.weight_transfer import WeightTransferEngineFactory
 
+from services.inference.vllm.draft_switch import DraftSwitch
 from services.inference.weights.folder_engine import FolderEngine
 
 FOLDER = "temper-folder"
@@ -13,5 +14,5 @@ FOLDER = "temper-folder"
 WeightTransferEngineFactory.register_engine(FOLDER, FolderEngine)
 
 
-class WeightWorker:
-    """Adds nothing to a worker."""
+class WeightWorker(DraftSwitch):
+    """What a policy's worker can do beside vLLM's own."""

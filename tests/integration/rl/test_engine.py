@@ -14,7 +14,7 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from services.contracts.engine import VllmOptions
+from services.contracts.engine import Drafts, VllmOptions
 from services.core.process.runtimes import Runtime, child_environment
 from services.core.process.supervised import WATCHDOG
 from services.inference.relay_protocol import read_endpoint
@@ -22,7 +22,9 @@ from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.spec import GuestSpec
+from services.trainer.rl.speculation.lookup import Lookup, Replay
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightChanges
+from tests.support.rl.distribution import LARGEST_DISTANCE, LARGEST_SURPLUS, distance, surplus
 from tests.support.runtimes import installed_runtime
 
 pytestmark = pytest.mark.runtime
@@ -31,6 +33,9 @@ LARGEST_DIFFERENCE = 1e-3
 LONGEST = 1500
 TURNS = 6
 SHORT = TurnSampling(max_tokens=4, seed=100)
+DRAFTS = Drafts(tokens=3, min_match=2, max_match=4)
+LETTERS = 4
+"""Tokens that the repeating model writes."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,11 @@ async def together(works: Sequence[Coroutine[None, None, SampledTokens]]) -> lis
     return list(await asyncio.gather(*works))
 
 
+def mixed(versions: Sequence[int]) -> int:
+    """How many tokens the less frequent of the versions 2 and 3 sampled."""
+    return min(versions.count(2), versions.count(3))
+
+
 async def gaps(
     engine: PolicyEngine, prompt: Sequence[int], sampled: SampledTokens
 ) -> NDArray[np.float64]:
@@ -109,6 +119,57 @@ async def gaps(
         asked.tokens[len(prompt) - 1 :], np.array(sampled.log_probs)
     )
     return np.abs(difference)
+
+
+async def check_distribution(engine: PolicyEngine, *, drafts: bool) -> None:
+    """Compare thousands of tokens with what the engine says of them when it reads them, at a
+    temperature other than 1; those that drafts propose by themselves, too."""
+    prompt, temperature = [0, 1, 2, 3, 0, 1, 2], 0.8
+    before = await engine.counters()
+    samplings = [
+        TurnSampling(max_tokens=160, temperature=temperature, seed=seed if seed % 2 else None)
+        for seed in range(48)
+    ]
+    turns = await together([engine.generate(prompt, each) for each in samplings])
+    counted = (await engine.counters()).since(before)
+
+    asked = [engine.prompt_log_probs([*prompt, *each.token_ids], 2 * LETTERS) for each in turns]
+    replay, drafted, tokens = Replay(), list[int](), list[int]()
+    log_probs, rows = list[float](), list[NDArray[np.float64]]()
+    for turn, said in zip(turns, await asyncio.gather(*asked), strict=True):
+        replay.add(DRAFTS, prompt, turn.token_ids, [True] * len(turn.token_ids))
+        known = Lookup(DRAFTS, prompt)
+        for token in turn.token_ids:
+            drafted.append((known.draft() or [-1])[0])
+            known.append(token)
+        tokens += turn.token_ids
+        log_probs += turn.log_probs
+        top = zip(
+            said.top_ids[len(prompt) - 1 :], said.top_log_probs[len(prompt) - 1 :], strict=True
+        )
+        for ids, values in top:
+            chances = np.zeros(2**10)
+            chances[ids] = np.exp(values / temperature)
+            assert chances[LETTERS:].sum() < 1e-3 * chances.sum()
+            rows.append(chances[:LETTERS] / chances[:LETTERS].sum())
+    chances, proposed, chosen = np.array(rows), np.array(drafted), np.array(tokens)
+    own = chances[np.arange(len(chosen)), chosen]
+    assert np.abs(np.log(own) - np.array(log_probs)).max() < 1e-2
+
+    has_draft = proposed >= 0
+    assert has_draft.sum() > 4_000
+    assert distance(chosen, chances) < LARGEST_DISTANCE
+    assert distance(chosen[has_draft], chances[has_draft]) < LARGEST_DISTANCE
+    hits = (chosen == proposed)[has_draft]
+    assert abs(surplus(hits, chances[has_draft, proposed[has_draft]])) < LARGEST_SURPLUS
+
+    assert counted.generated == len(tokens)
+    if drafts:
+        assert counted.accepted > 1_000
+        # The last pass of a turn may draft beyond its end.
+        assert abs(counted.generated - counted.accepted - replay.passes) <= len(turns)
+    else:
+        assert counted.drafted == counted.accepted == 0
 
 
 async def told_a_guest(engine: PolicyEngine, prompt: Sequence[int], folder: Path) -> dict[str, int]:
@@ -141,7 +202,7 @@ def test_full_weights_are_swapped_during_turns(
             vllm.python,
             published.folder / "first",
             tmp_path,
-            VllmOptions(max_model_len=2048),
+            VllmOptions(max_model_len=2048, speculation=DRAFTS),
             tokenizer=published.base,
         ) as engine:
 
@@ -166,7 +227,7 @@ def test_full_weights_are_swapped_during_turns(
             # A turn continues with new weights; its KV cache is recomputed.
             turns = await turns_under_way(engine, prompt)
             report = await load(3, "second")
-            sampled = max(await turns, key=lambda each: each.policy_versions.count(3))
+            sampled = max(await turns, key=lambda each: mixed(each.policy_versions))
             split, length = sampled.policy_versions.count(2), len(sampled.token_ids)
             assert report.restarted is None
             assert report.largest_difference < LARGEST_DIFFERENCE
@@ -184,16 +245,23 @@ def test_full_weights_are_swapped_during_turns(
             for sampled in [*await turns, await late]:
                 assert set(sampled.policy_versions) == {3}
 
+            # Drafts change no distribution, and are switched in a running engine.
+            assert (await load(4, "repeating")).restarted is None
+            await check_distribution(engine, drafts=True)
+            await engine.draft(on=False)
+            await check_distribution(engine, drafts=False)
+            await engine.draft(on=True)
+
             # vLLM loads whatever it finds: with no output layer here, it would keep the old one.
             turns = await turns_under_way(engine, prompt)
-            report = await load(4, "tied")
+            report = await load(5, "tied")
             assert report.restarted is not None
             assert "log-probabilities differ" in report.restarted
             assert report.largest_difference < LARGEST_DIFFERENCE
-            assert {4} in [set(sampled.policy_versions) for sampled in await turns]
+            assert {5} in [set(sampled.policy_versions) for sampled in await turns]
 
             # Tied embeddings are exchanged like others.
-            report = await load(5, "tied-2")
+            report = await load(6, "tied-2")
             assert report.restarted is None
             assert report.largest_difference < LARGEST_DIFFERENCE
 
@@ -207,7 +275,11 @@ def test_adapters_are_swapped_and_survive_a_server_restart(
 
     async def run() -> None:
         async with PolicyEngine(
-            vllm.python, published.base, tmp_path, VllmOptions(max_model_len=2048), lora_rank=8
+            vllm.python,
+            published.base,
+            tmp_path,
+            VllmOptions(max_model_len=2048, speculation=DRAFTS.model_copy(update={"min_match": 1})),
+            lora_rank=8,
         ) as engine:
 
             async def load(version: int, name: str) -> SyncReport:

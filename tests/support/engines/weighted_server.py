@@ -30,6 +30,7 @@ class Faults:
     reload_ignored: bool = False
     cache_kept: bool = False
     refuses: set[str] = field(default_factory=set)
+    no_drafts: bool = False
     never_wakes: bool = False
 
 
@@ -57,7 +58,10 @@ class Pace:
 class WeightedServer:
     """Stands for a `VllmServer`: an async context manager that serves while its block runs."""
 
-    def __init__(self, folder: Path, faults: Faults, pace: Pace) -> None:
+    def __init__(
+        self, folder: Path, faults: Faults, pace: Pace, *, drafts: bool | None = None
+    ) -> None:
+        self.drafts = drafts
         self.started_with = _read(folder)
         self._weights = {BASE: self.started_with}
         self._faults = faults
@@ -75,6 +79,8 @@ class WeightedServer:
         self.base_url = ""
 
     async def __aenter__(self) -> Self:
+        if self.drafts and self._faults.no_drafts:
+            raise VllmFailed("vLLM exited with code 1", [])
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.01)
@@ -129,20 +135,26 @@ class WeightedServer:
                 self.updates.append(body["update_info"])
                 if not self._faults.reload_ignored:
                     self._weights[BASE] = _read(Path(body["update_info"]["folder"]))
+            case "/collective_rpc":
+                assert body["method"] in ("switch_drafts", "reset_encoder_cache")
+                self.drafts = body.get("kwargs", {}).get("on", self.drafts)
             case "/reset_prefix_cache":
                 if not self._faults.cache_kept:
                     self._cache.clear()
             case "/update_weight_version":
                 self._version = body["new_version"]
-            case "/v1/load_lora_adapter":
-                assert body["lora_name"] not in self._weights
-                self._weights[body["lora_name"]] = _read(Path(body["lora_path"]))
-            case "/v1/unload_lora_adapter":
-                if self._weights.pop(body["lora_name"], None) is None:
-                    raise web.HTTPNotFound(text="it does not exist")
+            case "/v1/load_lora_adapter" | "/v1/unload_lora_adapter":
+                self._adapter(body["lora_name"], body.get("lora_path"))
             case "/v1/models":
                 return {"data": [{"id": BASE, "max_model_len": 64}]}
         return {"success": True}
+
+    def _adapter(self, name: str, path: str | None) -> None:
+        if path is not None:
+            assert name not in self._weights
+            self._weights[name] = _read(Path(path))
+        elif self._weights.pop(name, None) is None:
+            raise web.HTTPNotFound(text="it does not exist")
 
     async def _generate(self, body: dict[str, Any]) -> dict[str, Any]:
         name, sampling = body["model"], body["sampling_params"]

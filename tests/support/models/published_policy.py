@@ -3,9 +3,9 @@
     python -m tests.support.models.published_policy FOLDER BASE
 
 BASE becomes a tiny model. FOLDER gets whole models (`first`, `second`; `patched`, which is `first`
-but for the tensors named in `patched.json`; `tied` and `tied-2`, whose output layer is their
-embeddings), `adapter-1` and `adapter-2` (over BASE), the probes, and under each folder's name what
-its model says of them.
+but for the tensors named in `patched.json`; `repeating`, which writes four tokens only, and so
+repeats itself; `tied` and `tied-2`, whose output layer is their embeddings), `adapter-1` and
+`adapter-2` (over BASE), the probes, and under each folder's name what its model says of them.
 """
 
 import json
@@ -55,12 +55,30 @@ def _made(folder: Path, base: Path) -> Iterator[tuple[str, nn.Module]]:
             model.save_pretrained(folder / "patched")
             (folder / "patched.json").write_text(json.dumps(changed))
             yield "patched", model
+    repeating = _repeating(AutoModelForCausalLM.from_pretrained(base), seed=8)
+    repeating.save_pretrained(folder / "repeating")
+    yield "repeating", repeating
     for number in (1, 2):
         settings = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
         model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings)
         _perturb((p for p in model.parameters() if p.requires_grad), seed=number)
         model.save_pretrained(folder / f"adapter-{number}")
         yield f"adapter-{number}", model
+
+
+def _repeating(model: Any, *, seed: int) -> Any:
+    """A model of a state whose first number is constant, and decides that it writes the first four
+    tokens; the other numbers decide which of them."""
+    _perturb(model.parameters(), seed=seed)
+    embedded, output = (
+        layer.weight.data for layer in (model.get_input_embeddings(), model.get_output_embeddings())
+    )
+    model.model.norm.weight.data.fill_(1.0)
+    embedded.mul_(3.0)
+    embedded[:, 0] = 1.0
+    output[:, 0] = -4.0
+    output[:4, 0] = 4.0
+    return model
 
 
 def _perturb(parameters: Iterable[nn.Parameter], *, seed: int) -> None:

@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from services.contracts.engine import VllmOptions
+from services.contracts.engine import Drafts, VllmOptions
 from services.inference.relay import Destination
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.base import SampledTokens, TurnSampling
+from services.inference.vllm.counters import EngineCounters
 from services.inference.vllm.launch import AdapterSlots
 from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress
@@ -165,6 +166,30 @@ class PolicyEngine:
         """Resume, verified by a real request: a server that fails it is restarted.
         Raises `VllmFailed`."""
         await _gather_all([server.wake() for server in self._servers])
+
+    @property
+    def startup_seconds(self) -> float:
+        """How long its slowest server took to start."""
+        return max(server.startup_seconds for server in self._servers)
+
+    async def speculate(self, drafts: Drafts | None) -> str | None:
+        """Restart the servers with drafts, or without. If one does not start with them, all go on
+        without: then return why. Raises `VllmFailed` or `EngineFailed` if one starts no more."""
+        failures = await _gather_all([server.speculate(drafts) for server in self._servers])
+        failure = next((each for each in failures if each is not None), None)
+        if failure is not None and len(self._servers) > 1:
+            await _gather_all([server.speculate(None) for server in self._servers])
+        return failure
+
+    async def draft(self, *, on: bool) -> None:
+        """Draft from now on, or not, with servers that were started with drafts. Raises
+        `EngineFailed`."""
+        await _gather_all([server.draft(on=on) for server in self._servers])
+
+    async def counters(self) -> EngineCounters:
+        """What the servers have generated since their starts; raises `EngineFailed`."""
+        counted = await _gather_all([server.counters() for server in self._servers])
+        return sum(counted, EngineCounters())
 
     async def watch(self) -> None:
         """Never return; raises `VllmFailed` or `EngineFailed` once a server has died too often or

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from services.contracts.engine import VllmOptions
+from services.contracts.engine import Drafts, VllmOptions
 from services.core.artifacts import ModelSource
 from services.inference.clients.retries import model_retries
 from services.inference.token_engine import VllmTokenEngine
@@ -60,6 +60,16 @@ class ServerSpec:
     trusted: bool = False
     exact: bool = False
 
+    @property
+    def drafts(self) -> Drafts | None:
+        """The drafts that a server is started with."""
+        speculation = self.options.speculation
+        return speculation if isinstance(speculation, Drafts) else None
+
+    def with_drafts(self, drafts: Drafts | None) -> "ServerSpec":
+        """The same with other drafts, or with none."""
+        return replace(self, options=self.options.model_copy(update={"speculation": drafts}))
+
     def server(self, weights: PolicyWeights) -> VllmServer:
         """A server that starts with ``weights``; adapters are loaded after the start."""
         folder = self.model if self.slots else weights.folder or self.model
@@ -99,6 +109,7 @@ class ServerHandle:
         self.engine = engine
         self.control = control
         self._stack = stack
+        self.startup_seconds = 0.0
 
     @classmethod
     async def start(cls, spec: ServerSpec, weights: PolicyWeights) -> Self:
@@ -106,6 +117,7 @@ class ServerHandle:
 
         Raises `VllmFailed`, or `EngineFailed` if it rejects an adapter.
         """
+        begun = time.monotonic()
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(spec.server(weights))
             engine = VllmTokenEngine(server.base_url, server.api_key, BASE, retries=LOCAL_RETRIES)
@@ -116,6 +128,7 @@ class ServerHandle:
                 await control.load_adapter(weights.adapter, weights.folder)
             elif spec.slots is None:
                 await control.name_version(weights.version)
+            handle.startup_seconds = time.monotonic() - begun
             handle._stack = stack.pop_all()
             return handle
 

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from services.contracts.engine import Drafts
 from services.contracts.errors import TemperError, Unavailable
 from services.inference.relay import Destination
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
+from services.inference.vllm.counters import EngineCounters
 from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerHandle, ServerSpec
 from services.trainer.rl.weight_sync import (
@@ -59,6 +61,7 @@ class PolicyServer:
         self._idle.set()
         self._recoveries = 0
         self._scored: tuple[Sequence[Sequence[int]], Differences] | None = None
+        self._drafting = True
         self._awake = asyncio.Event()
         self._awake.set()
         self._guests: set[asyncio.Task[Any]] = set()
@@ -220,6 +223,36 @@ class PolicyServer:
         async with self._gate.exclusive():
             await self._wake()
 
+    @property
+    def startup_seconds(self) -> float:
+        """How long the running process took to start."""
+        return self._handle.startup_seconds
+
+    async def speculate(self, drafts: Drafts | None) -> str | None:
+        """Restart the process with drafts, or without; if it does not start with them, as it was
+        before: then return why. Raises `VllmFailed` or `EngineFailed` if it starts no more."""
+        async with self._gate.exclusive():
+            before, self._spec = self._spec, self._spec.with_drafts(drafts)
+            self._drafting = True
+            try:
+                await self._restart()
+            except TemperError as error:
+                self._spec = before
+                await self._restart()
+                return error.message
+            return None
+
+    async def draft(self, *, on: bool) -> None:
+        """Draft from now on, or not, if the process was started with drafts. Raises
+        `EngineFailed`."""
+        self._drafting = on
+        if self._spec.drafts is not None:
+            await self._handle.control.draft(on=on)
+
+    async def counters(self) -> EngineCounters:
+        """What the running process has generated; raises `EngineFailed`."""
+        return await self._handle.control.counters()
+
     async def watch(self) -> None:
         """Never return; raises `VllmFailed` or `EngineFailed` once the process cannot be
         replaced."""
@@ -280,6 +313,8 @@ class PolicyServer:
             error.retryable = True  # an equal one has started before
             raise
         self._awake.set()
+        if not self._drafting:
+            await self.draft(on=False)
 
     async def _wake(self) -> None:
         try:

@@ -58,7 +58,8 @@ async def policy(
 
     def server(spec: ServerSpec, start: PolicyWeights) -> WeightedServer:
         whole = None if spec.slots else start.folder
-        servers.append(WeightedServer(whole or spec.model, faults, pace))
+        drafts = None if spec.drafts is None else True
+        servers.append(WeightedServer(whole or spec.model, faults, pace, drafts=drafts))
         return servers[-1]
 
     monkeypatch.setattr(ServerSpec, "server", server)

@@ -1,0 +1,1 @@
+"""Speculative decoding of rollouts: what drafts would save, and whether they pay."""
