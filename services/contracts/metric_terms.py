@@ -310,6 +310,20 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         _SHARE,
         "what rollouts take longer than updates",
     ),
+    MetricTerm(
+        "accepted_length",
+        "speed",
+        "Tokens of a sequence per forward pass of an engine that drafts",
+        _TOKENS,
+        "above 1.2; 1 means that no draft is accepted",
+    ),
+    MetricTerm("draft_acceptance_rate", "speed", "Drafted tokens that the policy accepted", _SHARE),
+    MetricTerm(
+        "draft_speedup",
+        "speed",
+        "Sampling speed with drafts over that without, when they were compared",
+        usual="from 1.05 the engine goes on with drafts",
+    ),
     MetricTerm("update_seconds", "speed", "Time of the update", _SECONDS),
     MetricTerm("scoring_seconds", "speed", "Time of scoring tokens before the update", _SECONDS),
     MetricTerm(

@@ -37,6 +37,7 @@ from services.trainer.rl.metrics import IdleShares, StepClock, batch_metrics, ro
 from services.trainer.rl.prompts import PromptSampler
 from services.trainer.rl.scheduler import RolloutScheduler
 from services.trainer.rl.spec import PassThreshold
+from services.trainer.rl.speculation.trial import Speculation
 from services.trainer.rl.weight_sync import (
     PROBE_TOKENS,
     PROBES,
@@ -73,6 +74,7 @@ class Training:
     pass_threshold: PassThreshold | None
     evaluation: PolicyEvaluation | None = None
     curriculum: CurriculumOrder | None = None
+    speculation: Speculation | None = None
     sleeps: bool = False
     pause: asyncio.Event = field(default_factory=asyncio.Event)
     outages: OutageWatch | None = None
@@ -103,6 +105,8 @@ class Training:
                 evaluated = await clock.time("evaluation", self.evaluation.metrics())
                 metrics = {**metrics, **evaluated}
             metrics = {**metrics, **idle.take()}
+            if self.speculation is not None:
+                metrics = {**metrics, **await self.speculation.metrics()}
             position = self._after(position, bool(groups), metrics, clock)
             self._report(position, groups, metrics, clock)
             clock = StepClock()
@@ -110,6 +114,9 @@ class Training:
                 await clock.time("checkpoint", self._checkpoint(position))
             if self.pause.is_set():
                 return position
+            if self.speculation is not None:
+                left = self.settings.steps - position.step
+                await clock.time("sync", self.speculation.after_step(left))
         return position
 
     async def _groups_unless_paused(self) -> list[Group] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from services.contracts.engine import Drafts
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
@@ -16,6 +17,7 @@ from services.models.tokenizer_ids.compare import check_prepared
 from services.models.tokenizer_ids.id_map import map_ids
 from services.models.tokenizer_ids.prepared import prepare_tokenizer
 from services.rewards.factory import check_rewards_respond
+from services.rollouts.activity import Activity
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
@@ -45,6 +47,7 @@ from services.trainer.rl.policy_server.building import (
     serves_merged,
     version_bytes,
 )
+from services.trainer.rl.policy_server.engine import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_rows
@@ -59,6 +62,7 @@ from services.trainer.rl.spec import (
     TEACHER,
     Online,
     OnlineSpec,
+    is_exact,
     masks_truncated,
     online_method,
     overlong_penalty_of,
@@ -66,6 +70,7 @@ from services.trainer.rl.spec import (
     response_budget,
     rewards_of,
 )
+from services.trainer.rl.speculation.trial import Speculation
 from services.trainer.rl.weight_folder import weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
@@ -144,6 +149,8 @@ async def open_training(
             )
         )
         context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
+        speculation = _speculation(online, engine, context.activity, reporter)
+        stack.push_async_callback(speculation.close)
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
         samples = WatchedSource(sources.samples, outages)
         passing = pass_threshold(online)
@@ -167,6 +174,7 @@ async def open_training(
         def keep(trajectory: Trajectory) -> None:
             log.append(trajectory)
             tools.observe(trajectory)
+            speculation.observe(trajectory)
 
         schedule = staleness_scheduler(online, position.step, position.version)
         training = Training(
@@ -198,6 +206,7 @@ async def open_training(
                 context, samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
             curriculum=curriculum,
+            speculation=speculation,
             sleeps=devices.sleep,
             pause=pause,
             outages=outages,
@@ -287,6 +296,20 @@ def _evaluation(
         pass_threshold=rewards_to_pass,
         reporter=reporter,
         divergence=divergence if rewards_to_pass is None else None,
+    )
+
+
+def _speculation(
+    online: Online, engine: PolicyEngine, activity: Activity, reporter: Reporter
+) -> Speculation:
+    """The drafts that the engine was started with, or a decision about them by what it samples."""
+    asked = online.hyperparameters.engine.speculation
+    return Speculation(
+        engine,
+        activity,
+        reporter,
+        drafts=asked if isinstance(asked, Drafts) else None,
+        is_open=asked == "auto" and not is_exact(online),
     )
 
 
