@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tests.unit.inference.scripted_server import Exchange, answer, running_serve
 pytestmark = pytest.mark.runtime
 
 REWARDS = [{"name": "written", "reward": {"type": "search_em", "format_score": 0.5}}]
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "steps": 5,
     "prompts_per_step": 2,
     "samples_per_prompt": 4,
@@ -85,7 +86,12 @@ def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model
 
 
 def test_learner_and_engine_agree_on_every_bit(tmp_path: Path, model: Path) -> None:
-    settings = {**SETTINGS, "steps": 2, "max_staleness": 0, "exact_on_policy": True}
+    drafts = {"speculation": {"tokens": 3, "min_match": 1}}
+    settings = {
+        **SETTINGS,
+        **{"steps": 2, "max_staleness": 0, "exact_on_policy": True},
+        "engine": {**SETTINGS["engine"], **drafts},
+    }
     job = OnlineJob(
         tmp_path / "job", model, "reinforcement", rewards=REWARDS, hyperparameters=settings
     )
@@ -95,6 +101,8 @@ def test_learner_and_engine_agree_on_every_bit(tmp_path: Path, model: Path) -> N
     for metrics in job.metrics():
         assert metrics["sampler_difference_mean"] == metrics["sampler_difference_p999"] == 0.0
         assert 0.0 < metrics["learner_idle_share"] < 1.0
+        assert metrics["accepted_length"] >= 1.0
+        assert 0.0 <= metrics["draft_acceptance_rate"] < 1.0
         assert 0.0 < metrics["engine_idle_share"] < 1.0
 
 

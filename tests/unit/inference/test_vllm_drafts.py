@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from services.contracts.engine import Drafts, VllmOptions
 from services.contracts.errors import InvalidRequest
+from services.contracts.rollouts.rollouts import CreateRollout
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import Accelerator, Runtime
 from services.inference.vllm.counters import EngineCounters, engine_counters
@@ -128,3 +129,18 @@ def test_drafts_are_switched_off_and_on_again() -> None:
         assert worker.propose() == [[], [], []]
     worker.switch_drafts(on=True)
     assert worker.propose() == drafts
+
+
+def test_rollouts_with_drafts_are_not_filtered_by_min_p() -> None:
+    asked = {
+        "model": "m",
+        "prompts": [{"question": "1 + 1"}],
+        "sampling": {"min_p": 0.1},
+        "engine": {"speculation": {"tokens": 2}},
+    }
+
+    with pytest.raises(ValidationError, match="min_p must be 0 with engine.speculation"):
+        CreateRollout.model_validate(asked)
+
+    CreateRollout.model_validate({**asked, "engine": {}})
+    CreateRollout.model_validate({**asked, "sampling": {}})
