@@ -203,4 +203,4 @@ class Speculation:
         return self._activity.busy_seconds(Phase.GENERATE)
 
     def _say(self, text: str, **data: float) -> None:
-        self._reporter.message(text, **data)
+        self._reporter.message(text, "info", **data)
