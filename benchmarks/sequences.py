@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from services.trainer.forward import logits
+from services.trainer.forward import output_layer
 from services.trainer.forward.output_layer import OutputLayer
 from services.trainer.forward.packing import (
     pack_attention,
@@ -65,15 +65,15 @@ def _memory() -> None:
     targets = torch.randint(VOCABULARY, (TOKENS,))
     output = OutputLayer(model)
 
-    def read(values: Tensor, part: slice) -> logits.Readings:
+    def read(values: Tensor, part: slice) -> output_layer.Readings:
         return (values.log_softmax(-1).gather(-1, targets[part, None])[:, 0],)
 
     def step() -> None:
-        (found,) = logits.read_logits(states, output, read, VOCABULARY)
+        (found,) = output_layer.read_logits(states, output, read, VOCABULARY)
         (-found.mean()).backward()
 
     for at_once in (2**40, 2**27, 2**26, 2**25, 2**24):
-        logits.MAX_LOGITS = at_once
+        output_layer.MAX_LOGITS = at_once
         live = LiveTensors()
         with live:
             step()

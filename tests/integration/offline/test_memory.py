@@ -12,7 +12,7 @@ from benchmarks.memory.models import make_model
 from benchmarks.memory.peak import Measured
 from services.models.capacity.shape import ModelShape, read_shape
 from services.models.capacity.training import FLOAT32_BYTES, held_bytes
-from services.trainer.forward import logits
+from services.trainer.forward import output_layer
 
 CASES: list[dict[str, Any]] = [
     {"method": "sft", "length": 256},
@@ -72,7 +72,7 @@ def test_a_step_needs_less_than_half_of_its_logits(
     """Beyond what is held; passes of a reference and entropies included."""
     words = MANY_WORDS["vocab_size"]
     monkeypatch.setattr("benchmarks.memory.models.SHAPES", {"words": MANY_WORDS})
-    monkeypatch.setattr(logits, "MAX_LOGITS", 8 * words)
+    monkeypatch.setattr(output_layer, "MAX_LOGITS", 8 * words)
     model = make_model("words", tmp_path / "model")
     case = Case.model_validate({"method": method, "length": 512, "rows": 2})
 

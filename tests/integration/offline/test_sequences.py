@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.stages import Stage
-from services.trainer.forward import logits
+from services.trainer.forward import output_layer
 from services.trainer.offline.library import sequence_forward
 from tests.support.training.offline import OfflineJob
 
@@ -78,7 +78,7 @@ def test_a_batch_has_the_loss_and_gradients_of_its_sequences_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if parts:
-        monkeypatch.setattr(logits, "MAX_LOGITS", 265 * 3)
+        monkeypatch.setattr(output_layer, "MAX_LOGITS", 265 * 3)
     job = OfflineJob(tmp_path, base, Stage.SFT, arguments=arguments, max_seq_len=48)
     trainer = job.trainer(monkeypatch)
     batch = batch_of(trainer)

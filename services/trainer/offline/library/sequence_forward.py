@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.utils import ModelOutput
 
-from services.trainer.forward.logits import Readings, read_logits
-from services.trainer.forward.output_layer import OutputLayer
+from services.trainer.forward.output_layer import OutputLayer, Readings, read_logits
 from services.trainer.forward.packing import (
     pack_attention,
     packed_states,

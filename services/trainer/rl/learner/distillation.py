@@ -12,7 +12,7 @@ from torch import Tensor
 
 from services.contracts.training.policy_loss import Aggregation
 from services.models.tokenizer_ids.id_map import IdMap
-from services.trainer.forward.logits import Reader, Readings
+from services.trainer.forward.output_layer import Reader, Readings
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
 from services.trainer.rl.learner.model import LanguageModel, LogprobReader
 from services.trainer.rl.learner.update import Loss, MetricAccumulator, Passes

@@ -16,8 +16,7 @@ from services.contracts.training.adaptation import LoraSettings, TrainingType
 from services.contracts.training.online import PpoHyperparameters
 from services.contracts.training.optimizer import OptimizerSettings
 from services.trainer.forward.exact import compute_exactly, in_whole_rows
-from services.trainer.forward.logits import Reader, Readings, read_logits
-from services.trainer.forward.output_layer import OutputLayer
+from services.trainer.forward.output_layer import OutputLayer, Reader, Readings, read_logits
 from services.trainer.forward.packing import (
     pack_attention,
     packed_states,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.forward import logits
+from services.trainer.forward import output_layer
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.micro_batches import (
@@ -107,7 +107,7 @@ def test_step_does_not_depend_on_micro_batches(
     if method == "distillation":
         settings = settings | {"teacher": base}
     whole, at_once = learn(method, drawn_batch(), **settings)
-    monkeypatch.setattr(logits, "MAX_LOGITS", 270 * 7)
+    monkeypatch.setattr(output_layer, "MAX_LOGITS", 270 * 7)
     packed, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
     for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
         if not name.endswith("seconds"):
