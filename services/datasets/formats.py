@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.training.rows import DataFormat
-from services.datasets.decoding import decode_within
 from services.datasets.message_fields import check_fields, is_trained
 from services.datasets.messages import (
     Message,
@@ -20,7 +19,7 @@ from services.datasets.messages import (
     check_tools,
     text_of,
 )
-from services.datasets.record import JsonValue, RowError, shown
+from services.datasets.record import JsonValue, RowError, decode_within, shown
 
 MAX_IGNORED = 20
 """Maximum ignored columns to report; rows with free-form keys must not fill the memory."""

@@ -6,8 +6,7 @@ Written by hand for speed: files of hundreds of thousands of rows are read befor
 import json
 from typing import Any
 
-from services.datasets.decoding import decode_within
-from services.datasets.record import JsonValue, RowError, shown
+from services.datasets.record import JsonValue, RowError, decode_within, shown
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 

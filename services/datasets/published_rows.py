@@ -8,9 +8,8 @@ import json
 from typing import Any
 
 from services.contracts.training.rows import LABEL_COLUMNS, RowKind
-from services.datasets.decoding import decode_within
 from services.datasets.message_fields import LOSS_KEYS
-from services.datasets.record import JsonValue, RowError, shown
+from services.datasets.record import JsonValue, RowError, decode_within, shown
 
 Row = dict[str, Any]
 

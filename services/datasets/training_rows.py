@@ -19,9 +19,8 @@ from services.datasets.formats import (
 )
 from services.datasets.message_fields import unknown_keys, untrained
 from services.datasets.messages import check_object, check_text
-from services.datasets.padding import without_padding
 from services.datasets.published_rows import as_known
-from services.datasets.record import JsonValue, RowError, shown
+from services.datasets.record import JsonValue, RowError, shown, without_padding
 
 Row = dict[str, Any]
 

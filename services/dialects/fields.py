@@ -6,8 +6,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import RowError, shown
+from services.datasets.record import RowError, StrictDecoder, shown
 
 
 def objects(value: Any, where: str) -> Iterator[tuple[str, JsonObject]]:

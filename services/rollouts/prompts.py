@@ -13,10 +13,16 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import PromptType
 from services.datasets.messages import text_of
-from services.datasets.padding import without_padding
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
-from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
+from services.datasets.record import (
+    JsonValue,
+    Problem,
+    RowError,
+    UnreadableFile,
+    shown,
+    without_padding,
+)
 
 _INSTRUCTIONS: dict[PromptType, str | None] = {
     "plain": None,

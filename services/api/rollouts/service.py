@@ -21,8 +21,7 @@ from services.contracts.rollouts.rollouts import (
 )
 from services.contracts.rollouts.sources import source_of
 from services.contracts.training.online import OnlineSettings
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import RowError
+from services.datasets.record import RowError, StrictDecoder
 from services.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.jobs.store import create_job
 from services.models.registry import require_file

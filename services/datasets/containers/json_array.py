@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from services.datasets.containers.container import Container
-from services.datasets.decoding import Scanned, StrictDecoder, reason
-from services.datasets.record import Problem, Record, RowError, UnreadableFile
+from services.datasets.record import (
+    Problem,
+    Record,
+    RowError,
+    Scanned,
+    StrictDecoder,
+    UnreadableFile,
+    reason,
+)
 
 _CHUNK_BYTES = 64 * 1024
 _BLANKS = re.compile(r"[ \t\r\n]*")

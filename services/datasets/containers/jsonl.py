@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from services.datasets.containers.container import Container
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import JsonValue, Problem, Record, RowError
+from services.datasets.record import JsonValue, Problem, Record, RowError, StrictDecoder
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"

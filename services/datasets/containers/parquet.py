@@ -11,8 +11,15 @@ from pyarrow import types
 
 from services.datasets.containers.container import Container
 from services.datasets.containers.parquet_pages import ParquetPage, pages
-from services.datasets.padding import without_padding
-from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
+from services.datasets.record import (
+    MAX_DEPTH,
+    JsonValue,
+    Problem,
+    Record,
+    UnreadableFile,
+    shown,
+    without_padding,
+)
 
 _BATCH_ROWS = 16
 """Small, because a string stored once per page is copied for every row of a batch."""

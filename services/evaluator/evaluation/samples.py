@@ -12,10 +12,16 @@ from services.contracts.evaluation.benchmarks import Benchmark
 from services.contracts.rewards.graders import GoldGrader, MathGrader, TokenF1Grader
 from services.contracts.rewards.rewards import EvaluationGrader, PairwiseJudgeReward, SearchEmReward
 from services.datasets.messages import text_of
-from services.datasets.padding import without_padding
 from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
-from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
+from services.datasets.record import (
+    JsonValue,
+    Problem,
+    RowError,
+    UnreadableFile,
+    shown,
+    without_padding,
+)
 from services.evaluator.evaluation.benchmark_rows import evaluation_row
 from services.metrics.extraction import at_path
 from services.rewards.graders.gold import ExactMatch, matcher

@@ -20,8 +20,7 @@ from services.contracts.retrieval.documents import DeleteDocuments, DocumentsCha
 from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import RowError
+from services.datasets.record import RowError, StrictDecoder
 from services.retrieval.context import Retrieval
 from services.retrieval.corpus.document import Document, parse_row
 from services.retrieval.encoder.specification import TextKind

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import JsonValue, RowError
+from services.datasets.record import JsonValue, RowError, StrictDecoder
 from services.datasets.rendering.guarded import GuardedTokenizer, check_guards, mapped
 from services.rollouts.chat.files import ChatFiles, refused
 from services.rollouts.chat.template import (

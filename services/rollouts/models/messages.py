@@ -6,8 +6,7 @@ from services.contracts.base import JsonObject
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.rollouts.multi_turn import MultiTurn
 from services.contracts.sampling import Sampling
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import RowError
+from services.datasets.record import RowError, StrictDecoder
 from services.inference.chat_answers import ToolCall
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from services.contracts.base import JsonObject
-from services.datasets.decoding import StrictDecoder, reason
-from services.datasets.record import JsonValue, RowError, shown
+from services.datasets.record import JsonValue, RowError, StrictDecoder, reason, shown
 from services.rollouts.parsers.base import MAX_NAME, CallCollector, ParsedCall, ParsedTurn
 
 _ARGUMENT_KEYS = ("arguments", "parameters")

@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 
 from services.contracts.base import JsonObject
-from services.datasets.decoding import StrictDecoder
-from services.datasets.record import JsonValue, RowError
+from services.datasets.record import JsonValue, RowError, StrictDecoder
 from services.rollouts.parsers.base import MAX_NAME, CallCollector, ParsedCall, ParsedTurn
 
 _BEGINNING = "<function="

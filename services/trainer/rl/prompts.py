@@ -12,10 +12,16 @@ from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts.multi_turn import PromptType
 from services.contracts.rollouts.sources import source_of
 from services.datasets.messages import check_messages
-from services.datasets.padding import without_padding
 from services.datasets.questions import worked_answer
 from services.datasets.reader import open_records
-from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, counted
+from services.datasets.record import (
+    JsonValue,
+    Problem,
+    RowError,
+    UnreadableFile,
+    counted,
+    without_padding,
+)
 from services.rollouts.prompts import Prompt, prompt_of_row
 
 MAX_ROWS = 1_000_000
