@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.api.indexing.service import create_indexing_job
+from services.api.indexing.routes import create_indexing_job
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.models.registered import ModelKind

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.api.merges.service import create_merge
+from services.api.merges.routes import create_merge
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
