@@ -11,7 +11,7 @@ from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobKind
 from temper.client import ClientError, Temper
 from tests.integration.campaigns.test_campaign_branches import Branching
-from tests.integration.campaigns.test_campaigns import BAD, GOOD, Script, _asks, running_campaigns
+from tests.integration.campaigns.test_campaigns import BAD, GOOD, Script, asks, running_campaigns
 from tests.support.waiting import wait_for
 
 
@@ -20,7 +20,7 @@ def test_a_rewound_campaign_and_its_fork_take_only_their_own_steps(tmp_path: Pat
     with running_campaigns(tmp_path) as campaigns, campaigns.worker():
         llm, client = campaigns.llm, campaigns.client
         llm.answer = Script({1: [BAD], 2: [GOOD]})
-        llm.held = partial(_asks, "\nLoop 1")
+        llm.held = partial(asks, "\nLoop 1")
         campaign = campaigns.create(loops=2)
         assert llm.holding.wait(120)  # loop 1 has been trained on bad data and judged
         with Temper(campaigns.settings["TEMPER_GATEWAY_URL"]) as temper:
@@ -28,7 +28,7 @@ def test_a_rewound_campaign_and_its_fork_take_only_their_own_steps(tmp_path: Pat
             with pytest.raises(ClientError, match="pause it first"):
                 temper.campaigns.rewind(campaign, back)
             client.http.post(f"/v1/campaigns/{campaign}/pause")
-            llm.held = partial(_asks, "nothing at all")
+            llm.held = partial(asks, "nothing at all")
             client.wait_until(campaign, "paused")
             assert [loop.accepted for loop in temper.campaigns.loops(campaign)] == [
                 None,
@@ -72,7 +72,7 @@ def test_rewinding_one_of_two_loops_leaves_the_training_of_the_other(tmp_path: P
     with running_campaigns(tmp_path) as campaigns, campaigns.worker():
         llm, client = campaigns.llm, campaigns.client
         llm.answer = Branching()
-        llm.held = partial(_asks, "judged")  # no verdict is explained
+        llm.held = partial(asks, "judged")  # no verdict is explained
         campaign = campaigns.create({"branches": 2}, loops=2)
 
         def jobs_of(loop: int) -> list[str] | None:
@@ -83,7 +83,7 @@ def test_rewinding_one_of_two_loops_leaves_the_training_of_the_other(tmp_path: P
         kept = wait_for(lambda: jobs_of(2), "loop 2 trains")
         assert llm.holding.wait(120)
         client.http.post(f"/v1/campaigns/{campaign}/pause")
-        llm.held = partial(_asks, "nothing at all")
+        llm.held = partial(asks, "nothing at all")
         client.wait_until(campaign, "paused")
         with Temper(campaigns.settings["TEMPER_GATEWAY_URL"]) as temper:
             temper.campaigns.rewind(campaign, RewindCampaign(loop=1, step=StepName.CODING))

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,9 +80,9 @@ class Campaigns:
     client: GatewayClient
     llm: ScriptedLlm
 
-    def worker(self) -> contextlib.AbstractContextManager[Process]:
+    def worker(self, launcher: Sequence[str] = ()) -> contextlib.AbstractContextManager[Process]:
         log = self.folder / "campaigns.log"
-        return running("services.campaigns", [], self.settings, log)
+        return running("services.campaigns", [], self.settings, log, launcher)
 
     def create(self, fields: Mapping[str, Any] | None = None, **budget: Any) -> str:
         """Create a campaign; ``fields`` are those of its request that are not as usual."""
@@ -239,12 +239,12 @@ def test_after_sigkill_no_answer_is_paid_for_twice_and_the_same_state_follows(
             # This call is not answered, but earlier ones of the same loop are.
             campaigns.llm.holding.clear()
             campaigns.llm.abandoned.clear()
-            campaigns.llm.held = partial(_asks, mark)
+            campaigns.llm.held = partial(asks, mark)
             with campaigns.worker() as worker:
                 assert campaigns.llm.holding.wait(120)
                 worker.kill()
             assert campaigns.llm.abandoned.wait(60)
-            campaigns.llm.held = partial(_asks, "nothing at all")
+            campaigns.llm.held = partial(asks, "nothing at all")
         with campaigns.worker():
             campaigns.client.wait_until(campaign, "succeeded", 240)
 
@@ -255,7 +255,7 @@ def test_after_sigkill_no_answer_is_paid_for_twice_and_the_same_state_follows(
         assert [loop["accepted"] for loop in campaigns.loops(campaign)] == [None, True]
 
 
-def _asks(mark: str, messages: Messages) -> bool:
+def asks(mark: str, messages: Messages) -> bool:
     return mark in str(messages[-1]["content"])
 
 
@@ -263,11 +263,11 @@ def _asks(mark: str, messages: Messages) -> bool:
 def test_a_paused_campaign_waits_and_a_cancelled_one_cancels_its_jobs(served: Campaigns) -> None:
     served.llm.answer = Script({1: [GOOD]})
     served.llm.holding.clear()
-    served.llm.held = partial(_asks, '{"reason"')
+    served.llm.held = partial(asks, '{"reason"')
     campaign = served.create(loops=1)
     assert served.llm.holding.wait(120)
     assert served.client.http.post(f"/v1/campaigns/{campaign}/pause").status_code == 200
-    served.llm.held = partial(_asks, "nothing at all")
+    served.llm.held = partial(asks, "nothing at all")
     served.client.wait_until(campaign, "paused")
     assert served.client.http.post(f"/v1/campaigns/{campaign}/resume").status_code == 200
     of_it = {"metadata": f"campaign={campaign}"}
@@ -294,7 +294,7 @@ def test_a_campaign_whose_llm_does_not_answer_holds_up_no_other(served: Campaign
     served.client.wait_until(other, "succeeded", 240)
     assert served.get(slow)["status"] not in {"succeeded", "failed", "cancelled"}
 
-    served.llm.held = partial(_asks, "nothing at all")
+    served.llm.held = partial(asks, "nothing at all")
     served.client.wait_until(slow, "succeeded", 240)
     assert served.get(slow)["result"]["best_loop"] == 1
 

@@ -4,28 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docs.executed import begin, executed, recording
-from tests.support.docs.walks import walk
+from tests.support.docs.executed import NOT_COUNTED, begin, executed, recording
+from tests.support.docs.walks import named
 from tests.support.gateway import GatewayClient
-from tests.support.processes import REPOSITORY, running, running_service
+from tests.support.processes import running, running_service
 
 pytestmark = pytest.mark.drill
-
-DECLARING = ("services/contracts/", "services/core/settings.py")
-RECURRING = (
-    "services/api/alerts/",
-    "services/api/files/expiry.py",
-    "services/api/jobs/removal.py",
-    "services/api/responses/expiry.py",
-    "services/api/serving/usage.py",
-    "services/api/webhooks/",
-    "services/core/process/supervised.py",
-    "services/jobs/campaign_records.py",
-    "services/jobs/pause.py",
-    "services/jobs/worker/heartbeat.py",
-    "services/jobs/worker/presence.py",
-)
-"""Work that recurs without the job."""
 
 
 def test_a_job_executes_the_files_that_its_page_names(tmp_path: Path) -> None:
@@ -47,8 +31,7 @@ def test_a_job_executes_the_files_that_its_page_names(tmp_path: Path) -> None:
         begin("end", folder, processes=2)
 
     ran = executed("job", folder)
-    named = {str(file.relative_to(REPOSITORY)) for file in walk("fine-tuning-job.md")}
-    shared = {str(file.relative_to(REPOSITORY)) for file in walk("run-code.md")}
-    unnamed = ran - executed("watching", folder) - named - shared
-    assert {file for file in unnamed if not file.startswith((*DECLARING, *RECURRING))} == set()
-    assert len(ran & named) > 35  # the page speaks of this run
+    page = named("fine-tuning-job.md")
+    unnamed = ran - executed("watching", folder) - page - named("run-code.md")
+    assert {file for file in unnamed if not file.startswith(NOT_COUNTED)} == set()
+    assert len(ran & page) > 35  # the page speaks of this run

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,10 +33,14 @@ class OnlineJob:
         teacher: Path | ModelSource | RemoteTeacher | None = None,
         environment: Mapping[str, str] | None = None,
         held_out: int = 0,
+        launcher: Sequence[str] = (),
+        learner: Path | None = None,
         **settings: Any,
     ) -> None:
-        """``held_out`` is the number of sums to evaluate on."""
+        """``held_out`` is the number of sums to evaluate on, ``launcher`` a command that executes
+        the coordinator, ``learner`` the interpreter of the learner if it is another."""
         self.folder = folder
+        self._launcher = launcher
         self._environment = environment or {}
         folder.mkdir()
         prompts = _sums(folder / "prompts.jsonl", range(30))
@@ -50,7 +54,9 @@ class OnlineJob:
                 "teacher": _source(teacher),
                 "prompts": prompts,
                 "validation": validation if held_out else None,
-                "training": RuntimeSpec(python=training.python, version=training.version),
+                "training": RuntimeSpec(
+                    python=learner or training.python, version=training.version
+                ),
                 "vllm": RuntimeSpec(
                     python=vllm.python,
                     version=vllm.version,
@@ -113,7 +119,7 @@ class OnlineJob:
     def _start(self) -> "subprocess.Popen[bytes]":
         with (self.folder / "log.txt").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", MODULE, str(self.folder)],
+                [*self._launcher, sys.executable, "-m", MODULE, str(self.folder)],
                 cwd=self.folder,
                 env=child_environment(self._environment),
                 stdout=log,

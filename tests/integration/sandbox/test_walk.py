@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from tests.support.docs.executed import begin, executed, recording
-from tests.support.docs.walks import walk
-from tests.support.processes import REPOSITORY, running_service
+from tests.support.docs.walks import named
+from tests.support.processes import running_service
 from tests.support.sandbox import running_sandbox
 
 pytestmark = pytest.mark.drill
@@ -37,7 +37,7 @@ def test_a_run_executes_the_files_that_its_page_names(tmp_path: Path) -> None:
             begin("end", folder, processes=2)
 
     ran = {file for file in executed("run", folder) if file.startswith(ROOMS)}
-    named = {str(file.relative_to(REPOSITORY)) for file in walk("run-code.md")}
+    page = named("run-code.md")
     assert answer["run_result"]["stdout"] == "1\n"
-    assert ran - named - NEXT_SLOT == set()
-    assert len(ran & named) > 25  # the page speaks of this run
+    assert ran - page - NEXT_SLOT == set()
+    assert len(ran & page) > 25  # the page speaks of this run

@@ -1,95 +1,50 @@
-"""Runs a module as a program, and records which of our files it executes in which phase of a test.
+"""Which of our files the processes of a test execute in which phase of it.
 
-``python -m tests.support.docs.executed FOLDER python -m MODULE ...``: a launcher of `running`. A
-test names the phase in a file of the folder, and waits until every process has taken notice.
+A test names the phase in a file of the folder, and waits until the processes have taken notice.
 """
 
-import ast
-import atexit
-import os
-import runpy
 import sys
-import threading
 from pathlib import Path
 
-import coverage
-from coverage import CoverageData
-
+from tests.support.docs.recorder import PHASE
 from tests.support.processes import REPOSITORY
 from tests.support.waiting import wait_for
 
-POLL_SECONDS = 0.05
-PHASE = "phase"
+NOT_COUNTED = (
+    "services/contracts/",
+    "services/core/settings.py",
+    "services/campaigns/settings.py",
+    "services/evaluator/evaluation/spec.py",
+    "services/trainer/rl/spec.py",
+    "services/api/alerts/",
+    "services/api/files/expiry.py",
+    "services/api/jobs/removal.py",
+    "services/api/responses/",
+    "services/api/serving/usage.py",
+    "services/api/webhooks/",
+    "services/core/process/startup/",
+    "services/core/process/supervised.py",
+    "services/jobs/campaign_records.py",
+    "services/jobs/pause.py",
+    "services/jobs/worker/heartbeat.py",
+    "services/jobs/worker/presence.py",
+)
+"""Files that declare, and work that recurs without a request: no walk names them."""
 
 
-def recording(folder: Path) -> list[str]:
-    """The launcher of a process that records into a folder."""
-    return [sys.executable, "-m", "tests.support.docs.executed", str(folder)]
+def recording(folder: Path, python: str = sys.executable) -> list[str]:
+    """What is put before the command of a process for it to record into a folder."""
+    return [python, "-m", "tests.support.docs.recorder", str(folder)]
 
 
 def begin(phase: str, folder: Path, processes: int) -> None:
-    """Let all processes that record into a folder begin a phase."""
+    """Let all processes that record into a folder begin a phase; so many have recorded before."""
     (folder / "next").write_text(phase)
     (folder / "next").rename(folder / PHASE)
-    wait_for(lambda: len(list(folder.glob(f"*.{phase}"))) == processes, f"{phase} has begun")
+    wait_for(lambda: len(list(folder.glob(f"*.{phase}"))) >= processes, f"{phase} has begun")
 
 
 def executed(phase: str, folder: Path) -> set[str]:
     """The files below services of which a function ran in a phase, relative to the repository."""
-    found = set()
-    for part in folder.glob("*.data"):
-        data = CoverageData(basename=str(part))
-        data.read()
-        for file in data.measured_files():
-            lines = {
-                line for line, names in data.contexts_by_lineno(file).items() if phase in names
-            }
-            if lines & _in_functions(Path(file)):
-                found.add(str(Path(file).relative_to(REPOSITORY)))
-    return found
-
-
-def _in_functions(file: Path) -> set[int]:
-    """The lines of the bodies of functions."""
-    inside: set[int] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inside.update(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
-    return inside
-
-
-def _record(folder: Path) -> None:
-    recorder = coverage.Coverage(
-        data_file=str(folder / f"{os.getpid()}.data"),
-        source=[str(REPOSITORY / "services")],
-        config_file=False,
-        concurrency=["thread"],
-    )
-    recorder.start()
-    ended = threading.Event()
-
-    def follow() -> None:
-        last = ""
-        while not ended.wait(POLL_SECONDS):
-            named = (folder / PHASE).read_text() if (folder / PHASE).exists() else ""
-            if named not in ("", last):
-                recorder.switch_context(named)
-                recorder.save()
-                (folder / f"{os.getpid()}.{named}").touch()
-                last = named
-
-    threading.Thread(target=follow, daemon=True).start()
-
-    def finish() -> None:
-        ended.set()
-        recorder.stop()
-        recorder.save()
-
-    atexit.register(finish)
-
-
-if __name__ == "__main__":
-    _, folder, _python, _m, *program = sys.argv
-    _record(Path(folder))
-    sys.argv = program
-    runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+    parts = [part.read_text().split("\n") for part in folder.glob(f"*.{phase}.files")]
+    return {str(Path(file).relative_to(REPOSITORY)) for part in parts for file in part if file}

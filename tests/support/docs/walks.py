@@ -18,3 +18,8 @@ def walk(page: str) -> list[Path]:
             base = "/".join(re.findall(r"`([^`]+)`", folder))
             files += [REPOSITORY / base / name for name in re.findall(r"`([^`]+)`", names)]
     return files
+
+
+def named(*pages: str) -> set[str]:
+    """The files of the tables of some pages, relative to the repository."""
+    return {str(file.relative_to(REPOSITORY)) for page in pages for file in walk(page)}
