@@ -71,6 +71,7 @@ def test_the_readme_is_short() -> None:
     assert len((REPOSITORY / "README.md").read_bytes()) <= MAX_README_BYTES
 
 
+@pytest.mark.service
 @pytest.mark.parametrize("script", [["-m", "infra.tables"], ["infra/docs/sequence.py"]], ids=str)
 def test_generated_parts_are_current(script: list[str]) -> None:
     command = [sys.executable, *script, "--check"]
