@@ -37,6 +37,7 @@ class Taking:
         self.begun: list[tuple[int, StepName]] = []
         self.fail: dict[tuple[int, StepName], Exception] = {}
         self.job_of: dict[int, str] = {}
+        self.failed = threading.Event()
 
     def __call__(self, run: CampaignRun, loop: int) -> Limit | None:
         self._step(run, loop, StepName.PROPOSAL, Proposal(parent=0))
@@ -52,6 +53,7 @@ class Taking:
         def do() -> Any:
             self.begun.append((loop, name))
             if (loop, name) in self.fail:
+                self.failed.set()
                 raise self.fail[loop, name]
             if job is not None:
                 run.finished_job(job)
@@ -182,10 +184,15 @@ def test_a_loop_that_trains_is_judged_though_the_tokens_end_another(
         take_loops(campaign.run_of(claim), taking)
     assert waiting.value.jobs == ("ftjob-1",)
     taking.end(1)
+    taking.failed.clear()
+
+    def take(run: CampaignRun, loop: int) -> Limit | None:
+        assert loop == 2 or taking.failed.wait(60)
+        return taking(run, loop)
 
     run = campaign.run_of(claim)
 
-    assert take_loops(run, taking) is Limit.LLM_TOKENS
+    assert take_loops(run, take) is Limit.LLM_TOKENS
     assert run.steps.is_finished(1, StepName.RECORD)
     assert run.steps.newest_loop == 2, "no further loop begins"
 
