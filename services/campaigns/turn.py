@@ -1,11 +1,10 @@
-"""The turn of a campaign: it is claimed without a device, validated or advanced, and released."""
+"""The turn of a claimed campaign: it is validated, or advanced until it must wait, and released."""
 
 import logging
 import threading
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from services.campaigns.data.benchmark import divide, read_items
@@ -20,11 +19,10 @@ from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.jobs import JobError, JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database, now
-from services.core.db.tables import JobRow
 from services.jobs.campaign_records import cancel_orphans
-from services.jobs.claims import Claim, Claimant, ClaimStage, check_claim, take_job
-from services.jobs.job import Job, LeaseLost, deadline_error, job_from_row
-from services.jobs.queues import CAMPAIGN, add_wake_up, await_any
+from services.jobs.claims import Claim, ClaimStage, check_claim
+from services.jobs.job import Job, LeaseLost, deadline_error
+from services.jobs.queues import add_wake_up, await_any
 from services.jobs.store import fail_job, move_job
 
 logger = logging.getLogger(__name__)
@@ -148,26 +146,6 @@ class CampaignTurn:
 
 FALLBACK_SECONDS = 60.0
 """Maximum time until a waiting campaign checks again, whatever it waits for."""
-
-
-def claim_step(session: Session, claimant: Claimant) -> Claim | None:
-    """Claim the queued campaign that has waited longest among those that are due."""
-    query = (
-        select(JobRow)
-        .where(
-            JobRow.queue == CAMPAIGN.work,
-            JobRow.status == JobStatus.QUEUED.value,
-            or_(JobRow.not_before.is_(None), JobRow.not_before <= now(session)),
-        )
-        .order_by(JobRow.priority.desc(), JobRow.updated_at)
-        .limit(1)
-        .with_for_update(skip_locked=True)
-    )
-    row = session.scalar(query)
-    if row is None:
-        return None
-    job = job_from_row(row)
-    return Claim(take_job(session, job, claimant, attempt=job.attempt or 1), ClaimStage.WORK)
 
 
 def release(

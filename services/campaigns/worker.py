@@ -6,11 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.turn import claim_step
-from services.core.db.engine import Database
-from services.jobs.claims import Claim, Claimant
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database, now
+from services.core.db.tables import JobRow
+from services.jobs.claims import Claim, Claimant, ClaimStage, take_job
 from services.jobs.devices import HostDevices
+from services.jobs.job import job_from_row
 from services.jobs.queues import CAMPAIGN, QueueNames
 from services.jobs.worker.main import serve
 
@@ -47,6 +52,26 @@ class CampaignWork:
         from services.campaigns.turn import CampaignTurn  # noqa: PLC0415 - loaded with the first campaign
 
         CampaignTurn(self._database, self._settings).take(claim, deadline, stopping)
+
+
+def claim_step(session: Session, claimant: Claimant) -> Claim | None:
+    """Claim the queued campaign that has waited longest among those that are due."""
+    query = (
+        select(JobRow)
+        .where(
+            JobRow.queue == CAMPAIGN.work,
+            JobRow.status == JobStatus.QUEUED.value,
+            or_(JobRow.not_before.is_(None), JobRow.not_before <= now(session)),
+        )
+        .order_by(JobRow.priority.desc(), JobRow.updated_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    row = session.scalar(query)
+    if row is None:
+        return None
+    job = job_from_row(row)
+    return Claim(take_job(session, job, claimant, attempt=job.attempt or 1), ClaimStage.WORK)
 
 
 def serve_campaigns(settings: CampaignSettings) -> None:

@@ -10,8 +10,8 @@ from sqlalchemy import select
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import Waiting
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.turn import claim_step, release
-from services.campaigns.worker import CampaignWork
+from services.campaigns.turn import release
+from services.campaigns.worker import CampaignWork, claim_step
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.loops import StepName
 from services.contracts.jobs import JobStatus
