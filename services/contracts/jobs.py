@@ -109,6 +109,11 @@ class MainNumber(Resource):
         default_factory=list,
         description="Values from the first step to the latest, at most 40, for a small curve.",
     )
+    nothing_learned: bool = Field(
+        default=False,
+        description="Whether at least half of the latest 20 steps of a training had nothing to "
+        "learn from: groups of equal rewards, or a gradient of zero.",
+    )
 
 
 class JobReference(Resource):

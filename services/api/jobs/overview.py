@@ -22,6 +22,9 @@ MOST_POINTS = 40
 MOST_IN_THE_WAY = 5
 _METRICS = ("reward", "loss", "accuracy")
 """Metrics that can be a job's main number; the first that it reports is."""
+JUDGED_STEPS = 20
+"""Latest steps that tell whether a training learns anything, as on the job's page."""
+_ZERO_WITHOUT_LEARNING = ("advantage_std", "grad_norm")
 _MODELS = ("fine_tuned_model", "merged_model", "best_model")
 
 _MOST_KNOWN = 10_000
@@ -111,7 +114,18 @@ def _reported(session: Session, job: Job) -> MainNumber | None:
         spaced = [job.event_count * place // MOST_POINTS for place in range(1, MOST_POINTS + 1)]
         some = reports.where(EventRow.number.in_(spaced)).order_by(EventRow.number)
         spread = session.scalars(some).all()
-    return MainNumber(name=name, value=_values(latest, name)[0], recent=_values(spread, name))
+    return MainNumber(
+        name=name,
+        value=_values(latest, name)[0],
+        recent=_values(spread, name),
+        nothing_learned=_learned_nothing(latest[:JUDGED_STEPS]),
+    )
+
+
+def _learned_nothing(reports: Sequence[Mapping[str, Any] | None]) -> bool:
+    """Whether in at least half of these steps nothing could be learned."""
+    of_steps = (_values(reports, name) for name in _ZERO_WITHOUT_LEARNING)
+    return any(values and 2 * values.count(0) >= len(values) for values in of_steps)
 
 
 def _values(reports: Sequence[Mapping[str, Any] | None], name: str) -> list[float]:

@@ -91,7 +91,8 @@ def main_number_text(found: MainNumber | None) -> str:
     if found is None:
         return ""
     ends = "" if found.ci95 is None else f" ({number(found.ci95[0])} to {number(found.ci95[1])})"
-    return f"{found.name} {number(found.value)}{ends}"
+    doubt = ", nothing learned" if found.nothing_learned else ""
+    return f"{found.name} {number(found.value)}{ends}{doubt}"
 
 
 def waits_text(job: Job) -> str:

@@ -55,7 +55,7 @@ def test_a_jobs_page_begins_with_its_summary_which_stays_in_view(
     expect(summary).to_contain_text(job)
     expect(summary).to_contain_text("loss 0.2")
     expect(summary.get_by_role("link", name="clone")).to_be_visible()
-    assert page.title() == f"My <b>first</b> run {job} · Temper"
+    assert page.title() == "My <b>first</b> run · Temper"
 
     for name in CHANGING:
         box = chart(page, name).bounding_box()
@@ -104,7 +104,7 @@ def test_a_plot_is_saved_as_a_table_and_as_pictures(
         saved[kind] = (tmp_path / kind).read_bytes()
 
     rows = saved["CSV"].decode().splitlines()
-    assert (rows[0], rows[-1]) == (f'"step","{job}"', f"{STEPS},{STEPS / 10}")
+    assert (rows[0], rows[-1]) == ('"step","loss"', f"{STEPS},{STEPS / 10}")
     assert len(rows) == STEPS + 1
     assert saved["SVG"].count(b"<polyline") == 1
     assert saved["PNG"].startswith(b"\x89PNG")
@@ -121,6 +121,13 @@ def test_the_list_shows_names_subjects_and_main_numbers(
     expect(row).to_contain_text("supervisedbase")
     expect(row.locator(".sparkline polyline")).to_have_count(1)
     expect(row.get_by_role("button", name=f"Copy {job}")).to_be_visible()
+    expect(row.locator(".status.doubtful")).to_have_count(0)
+
+    listed = gateway.http.get("/v1/jobs", params={"text": "FIRST"}).json()
+    listed["data"][0]["main_number"]["nothing_learned"] = True
+    page.route("**/v1/jobs?*", lambda route: route.fulfill(json=listed))
+    expect(row).to_contain_text("nothing learned")
+    expect(row.locator(".status.succeeded.doubtful")).to_be_visible()
 
 
 def test_a_search_finds_jobs_models_and_data(page: Page, gateway: GatewayClient, job: str) -> None:

@@ -44,6 +44,18 @@ def test_a_training_shows_reward_before_loss_and_its_curve(database: Database) -
     assert number(database, job) == MainNumber(name="reward", value=0.5, recent=[0.5])
 
 
+def test_a_training_of_equal_rewards_learned_nothing(database: Database) -> None:
+    job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
+    equal = {"reward": 1.0, "advantage_std": 0.0, "grad_norm": 0.1}
+    report(database, job, *[equal | {"advantage_std": 0.5}] * 11, *[equal] * 9)
+    assert (found := number(database, job)) is not None
+    assert not found.nothing_learned
+
+    report(database, job, equal)
+    assert (found := number(database, job)) is not None
+    assert found.nothing_learned
+
+
 def test_the_curve_of_a_long_training_spans_all_of_it(database: Database) -> None:
     job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
     report(database, job, *({"loss": float(step)} for step in range(1000)))

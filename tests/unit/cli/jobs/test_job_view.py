@@ -143,3 +143,5 @@ def test_a_job_row_begins_with_its_name_and_shows_its_main_number() -> None:
     assert str(row[0]) == "mine"
     assert "accuracy 0.5 (0.4 to 0.6)" in plain(row)
     assert plain(row).endswith("held by first (k)")
+    row = job_row(job(main_number={"name": "reward", "value": 1, "nothing_learned": True}))
+    assert "reward 1, nothing learned" in plain(row)

@@ -273,7 +273,7 @@ export class Charts {
       series: [
         { label: this.axis, value: (_, value) => place(value) },
         ...runs.map(({ run, index }) => ({
-          label: this.labelOf(run),
+          label: this.runs.size > 1 ? this.labelOf(run) : name,
           stroke: colors[index % COLORS],
           dash: DASHES[Math.floor(index / COLORS) % DASHES.length],
           width: 1.5,

@@ -10,7 +10,7 @@ const MAX_EXPONENT = 307;
 const LEAST_SPREAD = 1e-5;
 // Positions on the x axis, such as steps, may be close and large; below this a double has no ticks.
 const LEAST_STRETCH = 1e-12;
-const TICK_SPACE = 50;
+const TICK_SPACE = [50, 32]; // pixels along x, and along y, where labels are low
 const MAX_TICKS = 50;
 const PADDING = 0.05;
 
@@ -27,8 +27,9 @@ export function plot(options, data, place) {
     filter: (_, ticks) => ticks,
     splits: (self, index, min, max) => {
       const { width, height } = self.bbox;
-      const length = (self.axes[index].side % 2 ? height : width) / devicePixelRatio;
-      return (scales[axis.scale ?? "y"]?.distr === 3 && index > 0 ? logTicks : ticksBetween)(min, max, length / TICK_SPACE);
+      const isUpright = self.axes[index].side % 2;
+      const length = (isUpright ? height : width) / devicePixelRatio;
+      return (scales[axis.scale ?? "y"]?.distr === 3 && index > 0 ? logTicks : ticksBetween)(min, max, length / TICK_SPACE[isUpright]);
     },
   }));
   return new uPlot({ ...options, scales, axes }, data, place);

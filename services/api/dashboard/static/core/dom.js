@@ -1,5 +1,8 @@
 // DOM helpers. Text is always inserted as text, so no job output can become markup.
 
+import { duration, time } from "./format.js";
+
+const DAY = 86_400;
 const HANDLERS = Symbol("handlers");
 const KEY = Symbol("key");
 const VERSION = Symbol("version");
@@ -165,6 +168,14 @@ export function inline(items, separator, build) {
 export function facts(entries) {
   const given = Object.entries(entries).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return h("dl", {}, given.map(([term, value]) => [keyed(`${term}:`, h("dt", {}, term)), keyed(term, h("dd", {}, value))]));
+}
+
+/** A Unix time as a date, or how long ago it was if that is less than a day; hovered, in full. */
+export function when(seconds) {
+  if (seconds === null || seconds === undefined) return null;
+  const age = Date.now() / 1000 - seconds;
+  const text = age < DAY ? `${duration(age).split(" ")[0]} ago` : new Date(seconds * 1000).toLocaleDateString();
+  return h("time", { datetime: new Date(seconds * 1000).toISOString(), title: time(seconds) }, text);
 }
 
 /** A labeled input or select. */

@@ -13,5 +13,6 @@ export function mainNumber({ main_number: found }) {
   const share = isShare(found.name) && !SCORES.includes(found.name);
   const ends = interval(found.ci95, (end) => value(end, share));
   return h("span", { class: "number" }, h("span", { class: "quiet" }, `${words(found.name)} `), h("strong", {}, share ? value(found.value, true) : number(found.value)),
-    ends ? h("span", { class: "quiet" }, ` ${ends}`) : null, sparkline(found.recent ?? []));
+    ends ? h("span", { class: "quiet" }, ` ${ends}`) : null, sparkline(found.recent ?? []),
+    found.nothing_learned ? h("span", { class: "doubt", title: "In half of its latest steps or more, groups had equal rewards or the gradient was zero." }, "▲ nothing learned") : null);
 }

@@ -1,8 +1,8 @@
 // Campaigns, and the live tree of attempts of one.
 
 import { poll, request } from "../core/api.js";
-import { excerpt, facts, h, sameBy, show, table } from "../core/dom.js";
-import { isFinal, number, signed, time } from "../core/format.js";
+import { excerpt, facts, h, sameBy, show, table, when } from "../core/dom.js";
+import { isFinal, number, signed } from "../core/format.js";
 import { copyable } from "../job/name.js";
 import { waiting } from "../job/waiting.js";
 import { liveStatus, progress, status } from "./jobs/jobs.js";
@@ -54,7 +54,7 @@ const CAMPAIGNS = {
   "Why it waits": (one) => waiting(one) && h("span", { class: "long" }, waiting(one)),
   "Base model": (one) => one.base_model,
   "Best model": (one) => one.result?.best_model,
-  Created: (one) => time(one.created_at),
+  Created: (one) => when(one.created_at),
   Scenario: (one) => h("span", { class: "long" }, one.scenario.slice(0, 160)),
 };
 

@@ -17,7 +17,7 @@ export async function chatView({ place, signal, query, setQuery }) {
   const temperature = h("input", { type: "number", min: 0, max: 2, step: 0.1, value: query.get("temperature") ?? "0.7", onchange: changed });
   const maxTokens = h("input", { type: "number", min: 1, step: 1, value: query.get("max_tokens") ?? MAX_TOKENS, onchange: changed });
   const message = h("textarea", { rows: 3, onkeydown: sendByEnter });
-  const send = h("button", { type: "submit" }, "Send");
+  const send = h("button", { type: "submit", class: "primary" }, "Send");
   const stop = h("button", { type: "button", hidden: true, onclick: stopAll }, "Stop");
   const clear = h("button", { type: "button", onclick: () => columns.forEach((each) => each.clear()) }, "Clear");
   const second = h("button", { type: "button", onclick: compare }, "Compare with another model");

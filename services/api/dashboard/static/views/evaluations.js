@@ -1,8 +1,8 @@
 // Evaluations with confidence intervals, and the comparison of several with a baseline.
 
 import { latestOf, poll, request, withQuery } from "../core/api.js";
-import { h, inline, keyed, sameBy, show, table } from "../core/dom.js";
-import { isFinal, number, time } from "../core/format.js";
+import { h, inline, keyed, sameBy, show, table, when } from "../core/dom.js";
+import { isFinal, number } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
 import { better, interval, isShare, signedValue, value } from "../job/metric_value.js";
 import { waiting } from "../job/waiting.js";
@@ -36,7 +36,9 @@ export function evaluationsView({ place, signal, query, setQuery }) {
     const page = await request(`/v1/evaluations?limit=${PAGE}`, { signal });
     problem.textContent = "";
     const rows = page.data.flatMap(byBenchmark);
-    const shown = { ...columns(chosen, choose), ...(rows.some(callsOf) ? TOOL_CALL_COLUMNS : {}) };
+    const isNeeded = { Benchmark: rows.some((one) => typeof one.name === "string" || one.split || one.macro), "Left out": rows.some((one) => one.metrics?.left_out) };
+    const always = Object.entries(columns(chosen, choose)).filter(([name]) => isNeeded[name] ?? true);
+    const shown = { ...Object.fromEntries(always), ...(rows.some(callsOf) ? TOOL_CALL_COLUMNS : {}) };
     show(list, table(`Latest ${page.data.length} evaluations`, shown, rows, "No evaluations yet."));
   }
 
@@ -141,7 +143,7 @@ const columns = (chosen, choose) => ({
   "Left out": (one) => number(one.metrics?.left_out),
   Grader: (one) => one.grader?.type.replaceAll("_", " ") ?? "",
   Answers: (one) => h("a", { href: `/ui/jobs/${one.id}/results` }, "answers"),
-  Created: (one) => time(one.created_at),
+  Created: (one) => when(one.created_at),
 });
 
 const callsOf = (one) => one.metrics?.tool_calls;
@@ -162,7 +164,7 @@ const compared = (baseline, names) => ({
   "Candidate mean": (one) => side(one, "candidate"),
   Difference: (one) => difference(one.difference, one),
   "95% CI": (one) => interval(one.ci95, (end) => difference(end, one)),
-  "Adjusted p": (one) => number(one.p_adjusted),
+  "Adjusted p": (one) => (one.p_adjusted === 0 ? "< 1e-300" : number(one.p_adjusted)),
   Better: (one) => one.better ?? "neither, at 5%",
   Gained: (one) => changed(baseline, one, one.gained, one.gained_items),
   Lost: (one) => changed(baseline, one, one.lost, one.lost_items),

@@ -1,9 +1,9 @@
 // One model: where it comes from, its checkpoints and evaluations, and what one can do with it.
 
 import { request, withQuery } from "../core/api.js";
-import { facts, h, sameBy, show, table } from "../core/dom.js";
+import { facts, h, sameBy, show, table, when } from "../core/dom.js";
 import { json, number, time } from "../core/format.js";
-import { copyable, jobName } from "../job/name.js";
+import { copyButton, jobName } from "../job/name.js";
 import { jobLink } from "../job/named.js";
 import { followDownload } from "../job/download.js";
 import { evaluateForm } from "../job/next.js";
@@ -22,8 +22,7 @@ export async function modelView({ place, signal, query, go }) {
   const jobs = h("div");
   const checkpoints = h("div");
   place.append(
-    h("h1", {}, h("bdi", {}, id)),
-    copyable(id),
+    h("div", { class: "row" }, h("h1", {}, h("bdi", {}, id)), copyButton(id)),
     facts({
       Kind: model.kind,
       Source: model.hub_id ? `hub: ${model.hub_id}` : model.folder && h("bdi", {}, `folder ${model.folder}`),
@@ -51,7 +50,7 @@ export async function modelView({ place, signal, query, go }) {
   show(checkpoints, table(`${saved.data.length} checkpoints, newest first`, CHECKPOINT_COLUMNS, saved.data, "None is kept."));
 }
 
-const JOB_COLUMNS = { Job: jobName, Kind: (job) => job.kind.replaceAll("_", " "), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Result: mainNumber, Created: (job) => time(job.created_at) };
+const JOB_COLUMNS = { Job: jobName, Kind: (job) => job.kind.replaceAll("_", " "), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Result: mainNumber, Created: (job) => when(job.created_at) };
 
 const CHECKPOINT_COLUMNS = {
   Step: (one) => number(one.step_number),

@@ -1,8 +1,7 @@
 // The model registry, and a form that adds to it.
 
 import { latestOf, request, withQuery } from "../core/api.js";
-import { h, sameBy, table } from "../core/dom.js";
-import { time } from "../core/format.js";
+import { h, sameBy, table, when } from "../core/dom.js";
 import { jobLink } from "../job/named.js";
 import { modelForm } from "../forms/model_form.js";
 
@@ -35,5 +34,5 @@ const COLUMNS = {
   "Created by": (model) => (model.lineage ? jobLink(model.lineage.job_id) : "registered"),
   Lineage: (model) => h("a", { href: withQuery("/ui/lineage", { model: model.id }) }, "lineage"),
   Chat: (model) => h("a", { href: withQuery("/ui/chat", { model: model.id }) }, "chat"),
-  Created: (model) => time(model.created),
+  Created: (model) => when(model.created),
 };

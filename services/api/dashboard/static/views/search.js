@@ -1,8 +1,8 @@
 // Jobs, models and files that contain a text.
 
 import { request, withQuery } from "../core/api.js";
-import { h, table } from "../core/dom.js";
-import { bytes, time, words } from "../core/format.js";
+import { h, table, when } from "../core/dom.js";
+import { bytes, words } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
 import { waiting } from "../job/waiting.js";
 import { status } from "./jobs/jobs.js";
@@ -32,17 +32,17 @@ export async function searchView({ place, signal, query }) {
   );
 }
 
-const JOB_COLUMNS = { Job: jobName, Kind: (job) => words(job.kind), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Created: (job) => time(job.created_at) };
+const JOB_COLUMNS = { Job: jobName, Kind: (job) => words(job.kind), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Created: (job) => when(job.created_at) };
 
 const MODEL_COLUMNS = {
   Model: (one) => h("a", { href: withQuery("/ui/model", { id: one.id }) }, h("bdi", {}, one.id)),
   Kind: (one) => one.kind,
-  Created: (one) => time(one.created),
+  Created: (one) => when(one.created),
 };
 
 const FILE_COLUMNS = {
   File: (one) => h("span", { class: "named" }, h("a", { href: `/ui/data/${one.id}`, class: "name" }, h("bdi", {}, one.filename)), copyable(one.id)),
   Purpose: (one) => one.purpose,
   Size: (one) => bytes(one.bytes),
-  Uploaded: (one) => time(one.created_at),
+  Uploaded: (one) => when(one.created_at),
 };

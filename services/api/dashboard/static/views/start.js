@@ -25,7 +25,7 @@ const STARTS = {
 
 /** Links to the forms. */
 export function startLinks() {
-  const links = Object.keys(STARTS).map((name) => h("a", { href: `/ui/start/${name}` }, name));
+  const links = Object.keys(STARTS).map((name) => h("a", { href: `/ui/start/${name}` }, name === "training" ? "online training" : name));
   return h("p", { class: "row" }, h("span", {}, "Start:"), links);
 }
 

@@ -2,7 +2,7 @@
 
 import { latestOf, request, withQuery } from "../../core/api.js";
 import { kindOfUpload } from "../../forms/data_kind.js";
-import { field, h, sameBy, select, table } from "../../core/dom.js";
+import { field, h, sameBy, select, table, when } from "../../core/dom.js";
 import { bytes, time } from "../../core/format.js";
 import { copyable } from "../../job/name.js";
 import { upload } from "../../forms/upload.js";
@@ -58,7 +58,7 @@ const COLUMNS = {
   File: (file) => h("span", { class: "named" }, h("a", { href: `/ui/data/${file.id}`, class: "name" }, h("bdi", {}, file.filename)), copyable(file.id)),
   Purpose: (file) => file.purpose,
   Size: (file) => bytes(file.bytes),
-  Uploaded: (file) => time(file.created_at),
+  Uploaded: (file) => when(file.created_at),
   Expires: (file) => time(file.expires_at),
   Use: (file) => useLinks(file),
 };

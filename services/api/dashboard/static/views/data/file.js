@@ -1,7 +1,7 @@
 // One file: its properties, jobs, rows and check.
 
 import { request, withQuery } from "../../core/api.js";
-import { facts, h, sameBy, table } from "../../core/dom.js";
+import { facts, h, sameBy, table, when } from "../../core/dom.js";
 import { kindOf } from "../../forms/data_kind.js";
 import { bytes, time } from "../../core/format.js";
 import { checkSection } from "./file_check.js";
@@ -68,5 +68,5 @@ const COLUMNS = {
   Job: jobName,
   Kind: (job) => job.kind.replaceAll("_", " "),
   Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))],
-  Created: (job) => time(job.created_at),
+  Created: (job) => when(job.created_at),
 };

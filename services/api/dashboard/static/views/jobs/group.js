@@ -91,7 +91,8 @@ export function groupView({ place, signal, query, setQuery }) {
 /** The dotted names of the fields in which requests differ, but for their labels. */
 function differing(requests) {
   const names = [...new Set(requests.flatMap((each) => leavesOf(each)))].filter((name) => !/^(metadata|name|suffix)(\.|$)/.test(name));
-  return names.filter((name) => new Set(requests.map((each) => JSON.stringify(valueAt(each, name)))).size > 1);
+  const found = names.filter((name) => new Set(requests.map((each) => JSON.stringify(valueAt(each, name)))).size > 1);
+  return found.sort((one, other) => (one === "seed") - (other === "seed")); // it is drawn for each job unless it is given
 }
 
 function textOf(value) {

@@ -6,7 +6,7 @@ import { Charts } from "../../charts/curves.js";
 import { DeviceLanes, UTILIZATION } from "../../charts/device_lanes.js";
 import { downloadOf } from "../../job/download.js";
 import { excerpt, facts, followEnd, h, inline, sameBy, show, table } from "../../core/dom.js";
-import { duration, isFinal, json, number, oneDirection, time, took } from "../../core/format.js";
+import { duration, isFinal, json, number, time, took } from "../../core/format.js";
 import { Health } from "../../job/health.js";
 import { Infrastructure } from "../../job/infrastructure.js";
 import { JobActions } from "../../job/actions.js";
@@ -56,7 +56,6 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
   const times = new StepTimes(metrics, (step) => `/ui/jobs/${id}/trajectories?step=${step}`);
   const lanes = new DeviceLanes(id, () => times.range());
   charts.runs.set(id, metrics);
-  charts.labels.set(id, oneDirection(job.name || id));
 
   health.summary.append(
     h("div", { class: "row" }, h("h1", {}, h("bdi", {}, job.name || id)), copyable(id)),

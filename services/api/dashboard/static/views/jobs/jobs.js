@@ -1,8 +1,8 @@
 // The live list of jobs of every kind.
 
 import { latestOf, poll, request, withQuery } from "../../core/api.js";
-import { excerpt, field, h, inline, sameBy, select, setInvalid, show, table } from "../../core/dom.js";
-import { duration, shellQuoted, time, took, words } from "../../core/format.js";
+import { excerpt, field, h, inline, sameBy, select, setInvalid, show, table, when } from "../../core/dom.js";
+import { duration, isFinal, shellQuoted, took, words } from "../../core/format.js";
 import { downloadOf } from "../../job/download.js";
 import { KINDS } from "../../kinds.js";
 import { firstSteps } from "../../job/first_steps.js";
@@ -80,23 +80,34 @@ export function jobsView({ place, signal, query, setQuery }) {
 
 const COLUMNS = {
   Job: jobName,
-  Status: (job) => status(job),
+  Status: (job) => [status(job), goesOn(job), reasonOf(job)],
   Result: mainNumber,
-  Progress: (job) => downloadOf(job) ?? progress(job),
-  Reason: (job) => (job.error ? excerpt(job.error.message) : waiting(job) && h("span", { class: "long" }, waiting(job))),
   Kind: (job) => words(job.kind),
   Method: (job) => job.method && h("bdi", {}, words(job.method)),
-  Model: (job) => job.model && h("bdi", { class: "long" }, job.model),
-  Data: (job) => h("span", { class: "long" }, inline(job.data, ", ", (name) => h("bdi", {}, name))),
+  Model: (job) => job.model && h("bdi", { class: "short" }, job.model),
+  Data: (job) => h("span", { class: "short" }, inline(job.data, ", ", (name) => h("bdi", {}, name))),
   Duration: (job) => duration(took(job)),
   Notes: (job) => job.notes || null,
-  Created: (job) => time(job.created_at),
+  Created: (job) => when(job.created_at),
 };
+
+/** How far a job is that has not ended. */
+function goesOn(job) {
+  const done = isFinal(job) ? null : downloadOf(job) ?? progress(job);
+  return done && h("div", {}, done);
+}
+
+/** Why a job failed, or why it waits. */
+function reasonOf(job) {
+  const reason = job.error ? excerpt(job.error.message) : waiting(job);
+  return reason && h("div", { class: "long" }, reason);
+}
 
 /** The status of a job as an element. */
 export function status(job) {
   const shown = job.phase && job.status === "running" ? job.phase : job.status;
-  return h("span", { class: `status ${job.status}` }, h("bdi", {}, words(shown)));
+  const doubt = job.main_number?.nothing_learned ? " doubtful" : "";
+  return h("span", { class: `status ${job.status}${doubt}` }, h("bdi", {}, words(shown)));
 }
 
 /** The status of a job, announced when it changes: without clocks, a change is worth saying. */
