@@ -10,6 +10,16 @@ REPLY = (
 )
 
 
+OTHERS = {
+    "/ui/usage": "Usage",
+    "/ui/model?id=base": "base",
+    "/ui/alerts": "Alerts",
+    "/ui/workers": "Workers",
+    "/ui": "Jobs",
+}
+"""Pages that load on their own, by path, with their headings."""
+
+
 @pytest.mark.parametrize("tabs", [7, pytest.param(20, marks=pytest.mark.long)])
 def test_tabs_of_running_jobs_leave_connections_for_requests(
     page: Page, gateway: GatewayClient, tabs: int
@@ -19,13 +29,28 @@ def test_tabs_of_running_jobs_leave_connections_for_requests(
         gateway.wait_until(job_id, "running")
         gateway.http.post(f"/v1/jobs/{job_id}/pause")
         gateway.wait_until(job_id, "paused")
-    pages = [page, *(page.context.new_page() for _ in range(tabs - 1))]
+    asking = [page.context.new_page() for _ in range(tabs // 7)]
+    for each in asking:  # whose replies do not come, as no engine is running
+        each.goto(str(gateway.http.base_url.join("/ui/chat?model=base")))
+        each.get_by_label("Message").fill("2+3=")
+        each.get_by_role("button", name="Send").click()
+        expect(each.get_by_role("log")).to_contain_text("waiting for the model")
+    opened = dict(list(OTHERS.items())[: tabs // 4])
+    pages = [page, *(page.context.new_page() for _ in range(tabs - len(asking) - len(opened) - 1))]
     for index, each in enumerate(pages):  # HTTP/1.1: a browser opens six connections to a host
         each.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_ids[index % 2]}")))
     for each in pages:
         expect(each.get_by_role("heading", name="Events")).to_have_text("Events (live)")
 
-    for job_id in job_ids:
+    for path, heading in opened.items():
+        other = page.context.new_page()
+        other.goto(str(gateway.http.base_url.join(path)))
+        expect(other.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+    for each in asking:
+        each.close()
+    servings = gateway.http.get("/v1/servings").json()["data"]
+    begun = [each["id"] for each in servings if each["finished_at"] is None]
+    for job_id in job_ids + begun:
         gateway.cancel(job_id)
     for each in pages:
         expect(each.get_by_role("heading", name="Events")).to_have_text("Events (ended)")

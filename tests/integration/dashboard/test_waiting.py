@@ -32,6 +32,11 @@ WAITS: dict[str, tuple[dict[str, Any], str]] = {
         {"queue_reason": "waiting to be retried"},
         "waiting to be retried (it starts again by itself; its events say what was lost)",
     ),
+    "part": ({}, "waiting for succeed (it goes on once that"),
+    "sandbox": (
+        {"queue_reason": "waiting for the sandbox: ConnectError"},
+        "(it asks again by itself; see which services do not run: workers)",
+    ),
     "check": ({"status": "validating_files"}, "a worker checks its files first"),
     "engine": (
         {"status": "running", "phase": "loading_model"},
@@ -52,7 +57,9 @@ WAITS: dict[str, tuple[dict[str, Any], str]] = {
 def test_every_wait_is_explained_with_what_to_do(page: Page, gateway: GatewayClient) -> None:
     whole = gateway.http.get(f"/v1/jobs/{gateway.submit('succeed')}").json()
     unset = {"status": "queued", "phase": None, "queue_reason": None, "error": None}
-    jobs = [whole | unset | {"id": f"ftjob-{name}"} | each for name, (each, _) in WAITS.items()]
+    waiting = {name: each for name, (each, _) in WAITS.items()}
+    waiting["part"] = {"queue_reason": f"waiting for {whole['id']}"}
+    jobs = [whole | unset | {"id": f"ftjob-{name}"} | each for name, each in waiting.items()]
     page.route("**/v1/jobs?limit=*", lambda route: route.fulfill(json=listing(jobs)))
     page.goto(str(gateway.http.base_url.join("/ui")))
 

@@ -22,8 +22,8 @@ export function tellWait(place, model, signal) {
     }
     const whole = job.queue_reason ? await request(`/v1/jobs/${job.id}`, { signal }) : job;
     if (signal.aborted) return;
-    show(place, "waiting for the model: ", engineWaiting(whole), " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"), ", ",
-      h("a", { href: "/ui/workers" }, "workers"), ")");
+    show(place, "waiting for the model: ", engineWaiting(whole), " (", h("a", { href: `/ui/jobs/${job.id}` }, "its job"),
+      /^no /.test(whole.queue_reason ?? "") ? null : [", ", h("a", { href: "/ui/workers" }, "workers")], ")"); // the remedy has that link
   };
   poll(REFRESH_SECONDS, load, () => {}, signal);
 }

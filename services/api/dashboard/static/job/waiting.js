@@ -3,7 +3,9 @@
 import { h } from "../core/dom.js";
 import { isFinal, words } from "../core/format.js";
 import { waitsFor } from "./name.js";
+import { jobLink } from "./named.js";
 
+const ID = /\b([a-z]+-[0-9a-f]{24})\b/;
 const WORKERS = () => h("a", { href: "/ui/workers" }, "workers");
 
 /** What to do, by how the reason begins; the first that fits counts. */
@@ -14,6 +16,11 @@ const REMEDIES = [
   [/^waiting for its turn/, () => ["jobs of a higher priority and older ones come first"]],
   [/^waiting to be retried/, () => ["it starts again by itself; its events say what was lost"]],
   [/^waiting for the LLM/, () => ["it asks again by itself; check the address and the key of the LLM"]],
+  [/^waiting for the sandbox/, () => ["it asks again by itself; see which services do not run: ", WORKERS()]],
+  [/^waiting for the gateway/, () => ["it goes on by itself once the gateway answers"]],
+  [/^waiting for [a-z]+-[0-9a-f]{24}$/, () => ["it goes on once that job has ended"]],
+  [/^waiting for .* of loop \d+$/, () => ["an earlier loop comes first"]],
+  [/^waiting for .* minutes$/, () => ["its script runs in the sandbox; cancel the campaign to stop it"]],
   [/^waiting for space/, () => ["delete files or campaigns that are no longer needed"]],
 ];
 
@@ -44,7 +51,8 @@ export function waiting(job) {
 function explained(job) {
   const [, remedy] = REMEDIES.find(([pattern]) => pattern.test(job.queue_reason)) ?? [];
   const holders = waitsFor(job);
-  return [h("bdi", {}, job.queue_reason), holders ? [", ", holders] : null, remedy ? h("span", { class: "quiet" }, " (", remedy(), ")") : null];
+  const reason = job.queue_reason.split(ID).map((part) => (ID.test(part) ? jobLink(part) : part));
+  return [h("bdi", {}, reason), holders ? [", ", holders] : null, remedy ? h("span", { class: "quiet" }, " (", remedy(), ")") : null];
 }
 
 /** Why a model does not answer yet: the state of its engine's job. */
