@@ -66,7 +66,7 @@ def test_an_uploaded_file_is_checked_and_errors_link_to_rows(
     page.get_by_role("button", name="Upload", exact=True).click()
 
     expect(page).to_have_url(re.compile(r"/ui/data/file-\w+\?check=check-\w+$"))
-    expect(page.get_by_text("sums.jsonl")).to_be_visible()
+    expect(page.get_by_role("heading", name="sums.jsonl")).to_be_visible()
     findings = page.get_by_role("table", name="1 invalid rows")
     expect(findings).to_contain_text("messages is 'none', not a list")
     findings.get_by_role("button", name="Show row 31").press("Enter")

@@ -186,7 +186,7 @@ class Newcomer:
         self._shown("Data: what a file is for is found by its rows")
         page.get_by_role("button", name="Upload", exact=True).click()
         expect(page.get_by_text("1+1?").first).to_be_visible()
-        expect(page.get_by_role("link", name=re.compile("^check-")).first).to_be_visible()
+        expect(page.get_by_role("link", name=re.compile("^check of ")).first).to_be_visible()
         self._shown("The uploaded file, its check and its rows")
 
     def _start_training(self) -> str:

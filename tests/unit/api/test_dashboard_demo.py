@@ -15,6 +15,7 @@ def demo() -> TestClient:
     jobs = json.dumps({"data": [{"id": "ftjob-1"}]})
     recorded = {
         key_of("/v1/jobs", [("limit", "50"), ("kind", "check")], None): jobs,
+        key_of("/v1/files/file-1", [], None): json.dumps({"filename": "sums.jsonl"}),
         key_of("/v1/jobs/ftjob-1/artifacts/log.txt", [], "bytes=0-3"): "line",
     }
     return TestClient(create_demo(recorded))
@@ -26,6 +27,7 @@ def test_recorded_responses_are_found_whatever_the_order_of_parameters(demo: Tes
     assert (log.text, log.headers["content-type"]) == ("line", "text/plain; charset=utf-8")
     assert "<title>Temper</title>" in demo.get("/ui/jobs/ftjob-1").text
     assert demo.get("/ui/session").json() == {"keys_required": False, "signed_in": True}
+    assert demo.get("/ui/names?of=file-1&of=ftjob-2").json() == {"names": {"file-1": "sums.jsonl"}}
     assert "event: end" in demo.get("/v1/events?job=ftjob-1&after=0&stream=true").text
 
 
