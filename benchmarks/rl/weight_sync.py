@@ -1,14 +1,18 @@
 """What a weight sync takes, in its parts, and against the sequence that it had before.
 
-    python -m benchmarks.rl.weight_sync --model FOLDER [--syncs 5] [--tokens 200]
+    python -m benchmarks.rl.weight_sync --model FOLDER [--syncs 5] [--tokens 200] [--gpus 0,1]
 
 Starts a learner with full weights and a vLLM server as a training does, and syncs a changed policy
 again and again: some times as it was done before, some times as the product does, in turn. Before,
 each version was written into new files and read with vLLM's own reloading, and every sync had
 probes of its own, which both sides scored twice, the engine each once more with what it generated.
-``--tokens`` is the length of a probe. Prints medians of the seconds of the parts and the ratios of
-the transport (publishing and loading) and of the whole; parts that run beside each other count
-each.
+``--tokens`` is the length of a probe. Prints means of the parts (those that run beside each other
+count each), and ratios of medians of the transport, which is publishing and loading, and of the
+whole: in seconds and in the processor time of learner and engine, which other programs change less.
+
+With ``--gpus`` the learner is on the first and the engine on the others, or on the same: weights
+are then sent by NCCL or CUDA IPC, as the first line says, and published after that, beside
+rollouts.
 """
 
 import argparse
@@ -19,10 +23,12 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from services.contracts.engine import VllmOptions
 from services.contracts.training.fine_tuning import Method
@@ -32,26 +38,34 @@ from services.inference.token_engine.vllm import VllmTokenEngine
 from services.inference.vllm.control import VllmControl
 from services.trainer.rl import weight_sync
 from services.trainer.rl.batch import TrainingBatch, TrainingSequence
+from services.trainer.rl.direct import DirectTransport, Transport
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
-from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.policy_server import PolicyEngine, handle, server
+from services.trainer.rl.policy_server.placement import Devices, transport_of
 from services.trainer.rl.weight_folder import weight_folder
-from services.trainer.rl.weight_sync import PROBES, WeightSync
+from services.trainer.rl.weight_sync import PROBES, Difference, LogprobReference, WeightSync
 from tests.support.runtimes import FOLDER
 
 SECONDS: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+CPU: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 PARTS = {
     "publish": (LearnerClient, "publish"),
     "probe": (LearnerClient, "probe"),
     "load": (VllmControl, "update"),
+    "send": (DirectTransport, "send"),
     "rescoring": (VllmTokenEngine, "prompt_log_probs"),
     "generating": (VllmTokenEngine, "generate_as"),
 }
-RENEWAL, COMPARISON = weight_sync.RENEWAL, weight_sync._differences
+RENEWAL = weight_sync.RENEWAL
+COMPARISON, PREFILL = weight_sync.compare, weight_sync.prefill
 PUBLISH, UPDATE = LearnerClient.publish, VllmControl.update
 GOAL = 0.5
+ENGINE_MEMORY = 0.3
+"""Share of a GPU that the engine takes, which may be the learner's."""
 CONTEXT = 1024
 TRANSPORT = ("publish", "load")
+DIRECT = ("send",)
 WHOLE = "whole"
 NOW, FORMER = "now", "former"
 MODES = (FORMER, NOW, FORMER, NOW)
@@ -67,33 +81,64 @@ class Clock:
         call: Callable[..., Awaitable[Any]] = getattr(owner, method)
 
         async def measured(*given: Any, **named: Any) -> Any:
-            began = time.perf_counter()
+            began, used = time.perf_counter(), cpu_seconds()
             try:
                 return await call(*given, **named)
             finally:
-                self.add(name, time.perf_counter() - began)
+                self.add(name, time.perf_counter() - began, cpu_seconds() - used)
 
         setattr(owner, method, measured)
 
-    def add(self, name: str, seconds: float) -> None:
+    def add(self, name: str, seconds: float, cpu: float) -> None:
         SECONDS[name, self.mode].append(seconds)
+        CPU[name, self.mode].append(cpu)
+
+
+def cpu_seconds() -> float:
+    """Processor time that the learner and the engine have used."""
+    used = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            used += times.user + times.system
+    return used
 
 
 CLOCK = Clock()
-SHOWN = (*TRANSPORT, WHOLE)
+SHOWN = (*TRANSPORT, *DIRECT, WHOLE)
 
 
-async def former_differences(
-    engine: VllmTokenEngine, model: str, probe: Sequence[int], expected: Sequence[float]
+async def former_scored(
+    engine: VllmTokenEngine, model: str, probe: Sequence[int]
 ) -> tuple[Any, Any]:
-    """The comparison as it was: the probe and its continuation are scored each by itself."""
+    """The comparison as it was: a probe and its continuation are scored each by itself."""
     sampled = await engine.generate_as(model, 0, probe[:-1], TurnSampling(max_tokens=8))
     asked, again = await asyncio.gather(
         engine.prompt_log_probs(probe, model=model),
         engine.prompt_log_probs([*probe[:-1], *sampled.token_ids], model=model),
     )
     rescored = again.tokens[len(probe) - 2 :]
-    return asked.tokens - np.asarray(expected), np.abs(rescored - np.asarray(sampled.log_probs))
+    return asked.tokens, np.abs(rescored - np.asarray(sampled.log_probs))
+
+
+async def former_compare(
+    engine: VllmTokenEngine, model: str, reference: LogprobReference, _before: Any = None
+) -> tuple[Difference, Any]:
+    """Compare all probes as they were compared."""
+    parts = [former_scored(engine, model, probe) for probe in reference.token_ids]
+    found, generated = (
+        np.concatenate(kind) for kind in zip(*await asyncio.gather(*parts), strict=True)
+    )
+    gaps = [np.abs(found - np.concatenate(reference.log_probs)), generated]
+    mean, largest = (max(float(measure(each)) for each in gaps) for measure in (np.mean, np.max))
+    return Difference(mean, largest), found
+
+
+async def former_prefill(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> None:
+    """Put all probes into the prefix cache."""
+    sampling = TurnSampling(max_tokens=1)
+    works = [engine.generate_as(model, 0, probe, sampling) for probe in reference.token_ids]
+    await asyncio.gather(*works)
 
 
 async def former_publish(
@@ -113,11 +158,14 @@ async def former_update(control: VllmControl, folder: Path, version: int, *_: ob
     await control.name_version(version)
 
 
-def use(mode: str) -> None:
+def use(mode: str, direct: DirectTransport, transport: Transport) -> None:
     """Publish, load and compare as in a mode from now on."""
     former = mode == FORMER
+    direct._failed = former or transport is Transport.FILES
     weight_sync.RENEWAL = 1 if former else RENEWAL
-    weight_sync._differences = former_differences if former else COMPARISON
+    modules: Any = (server, handle)
+    modules[0].compare = former_compare if former else COMPARISON
+    modules[1].prefill = former_prefill if former else PREFILL
     replaced: Any = LearnerClient
     replaced.publish = former_publish if former else PUBLISH
     replaced = VllmControl
@@ -128,7 +176,7 @@ def use(mode: str) -> None:
     CLOCK.mode = mode
 
 
-async def measure(model: Path, syncs: int, tokens: int, dtype: Any) -> None:
+async def measure(model: Path, syncs: int, tokens: int, dtype: Any, gpus: Sequence[str]) -> None:
     """Sync in both modes, in turn, and print."""
     draw = np.random.default_rng(0)
     for name, (owner, method) in PARTS.items():
@@ -138,37 +186,52 @@ async def measure(model: Path, syncs: int, tokens: int, dtype: Any) -> None:
     spec = LearnerSpec(
         model=model, socket=Path(), seed=0, method=_method(), max_response_length=4096
     )
-    options = VllmOptions(max_model_len=CONTEXT, dtype=dtype)
+    options = VllmOptions(max_model_len=CONTEXT, dtype=dtype, gpu_memory_utilization=ENGINE_MEMORY)
+    engines = (tuple(gpus[1:] or gpus),) if gpus else None
+    devices = Devices(tuple(gpus[:1]), engines)
+    settings = spec.settings.optimizer
+    transport = transport_of(devices, settings)
     with tempfile.TemporaryDirectory(prefix="temper-sync-") as name:
         folder = Path(name)
         path = folder / "batch.npz"
         with weight_folder(folder, model) as published:
-            async with LearnerClient(training, spec, folder) as learner:
-                sync = WeightSync(learner, published)
+            async with LearnerClient(training, spec, folder, devices.trainer) as learner:
+                direct = DirectTransport(learner, transport, print)
+                sync = WeightSync(learner, published, direct)
                 first = await sync.publish(0)
-                print(f"weights in {published}", flush=True)
-                async with PolicyEngine(vllm, first, folder, options) as engine:
+                print(f"weights by {transport}, in {published}", flush=True)
+                async with PolicyEngine(
+                    vllm,
+                    first,
+                    folder,
+                    options,
+                    devices=engines,
+                    direct=direct,
+                    prepare=sync.publish,
+                ) as engine:
                     await sync.begin(engine, 0, [[1, 2, 3]])
                     SECONDS.clear()
+                    CPU.clear()
                     for step in range(len(MODES) * syncs):
                         if step % syncs == 0:
-                            use(MODES[step // syncs])
+                            use(MODES[step // syncs], direct, transport)
                         _batch(draw).save(path)
                         probes = draw.integers(0, 64, (PROBES, tokens)).tolist()
-                        began = time.perf_counter()
+                        began, used = time.perf_counter(), cpu_seconds()
                         await sync.before_update(probes)
-                        scoring = time.perf_counter() - began
+                        scoring, scored = time.perf_counter() - began, cpu_seconds() - used
                         await learner.update(step, path)
-                        began = time.perf_counter()
+                        began, used = time.perf_counter(), cpu_seconds()
                         await sync.load(engine, step + 1)
-                        CLOCK.add(WHOLE, scoring + time.perf_counter() - began)
-                        last = {name: SECONDS[name, CLOCK.mode][-1] for name in SHOWN}
-                        shown = ", ".join(f"{name} {each:.2f}" for name, each in last.items())
+                        seconds = scoring + time.perf_counter() - began
+                        CLOCK.add(WHOLE, seconds, scored + cpu_seconds() - used)
+                        given = ((name, SECONDS[name, CLOCK.mode]) for name in SHOWN)
+                        shown = ", ".join(f"{name} {each[-1]:.2f}" for name, each in given if each)
                         print(f"{CLOCK.mode}: {shown} s", flush=True)
-    report()
+    report(TRANSPORT if transport is Transport.FILES else DIRECT)
 
 
-def report() -> None:
+def report(transport: Sequence[str]) -> None:
     """Print what both modes took, and the ratios."""
     for name in PARTS:
         now, former = (SECONDS[name, mode] for mode in (NOW, FORMER))
@@ -176,11 +239,14 @@ def report() -> None:
         means = [sum(now) / syncs[NOW], sum(former) / syncs[FORMER]]
         shown = f"{means[0]:7.2f} s a sync now, {means[1]:7.2f} s before"
         print(f"{name:>10}: {shown} ({len(now)} and {len(former)} calls)")
-    for name, parts in (("transport", TRANSPORT), (WHOLE, (WHOLE,))):
-        took, before = (
-            sum(statistics.median(SECONDS[part, mode]) for part in parts) for mode in (NOW, FORMER)
-        )
-        print(f"{name}: median {took:.2f} s now, {before:.2f} s before: {took / before:.2f}")
+    for name, parts, former_parts in (
+        ("transport", transport, TRANSPORT),
+        (WHOLE, (WHOLE,), (WHOLE,)),
+    ):
+        for unit, measured in (("s", SECONDS), ("CPU s", CPU)):
+            took = sum(statistics.median(measured[part, NOW]) for part in parts)
+            before = sum(statistics.median(measured[part, FORMER]) for part in former_parts)
+            print(f"{name}: {took:.2f} {unit} now, {before:.2f} before: {took / before:.2f}")
     print(f"goal {GOAL}")
 
 
@@ -219,8 +285,10 @@ def main() -> None:
     parser.add_argument("--syncs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=200, help="of each probe")
     parser.add_argument("--dtype", default="auto", help="of the engine")
+    parser.add_argument("--gpus", default="", help="by index; default: none")
     given = parser.parse_args()
-    asyncio.run(measure(given.model, given.syncs, given.tokens, given.dtype))
+    gpus = [each for each in given.gpus.split(",") if each]
+    asyncio.run(measure(given.model, given.syncs, given.tokens, given.dtype, gpus))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ the prefix cache and the KV cache of running requests; they continue from their 
 weights and report which version sampled which token.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
@@ -63,10 +64,24 @@ class VllmControl:
         fields: JsonObject = {"folder": str(folder), "version": version}
         if names is not None:
             fields |= {"base": base, "names": list(names)}
+        async with self.updating():
+            await self.receive(fields)
+
+    @asynccontextmanager
+    async def updating(self) -> AsyncIterator[None]:
+        """An update of weights, which the calls of `receive` in the block give."""
         await self._post("/start_weight_update")
-        await self._post("/update_weights", {"update_info": fields})
+        yield
         await self._post("/finish_weight_update")
         await self._post("/collective_rpc", {"method": "reset_encoder_cache"})
+
+    async def receive(self, update: JsonObject) -> None:
+        """Load what an update of `services.inference.weights` has."""
+        await self._post("/update_weights", {"update_info": update})
+
+    async def join_group(self, group: JsonObject) -> None:
+        """Have the engine's GPUs join a group of NCCL, while the learner does."""
+        await self._post("/init_weight_transfer_engine", {"init_info": {"group": group}})
 
     async def reset_prefix_cache(self) -> None:
         """Discard what was computed with the old weights."""

@@ -64,7 +64,7 @@ CPU_ENTRY = "services.inference.vllm.cpu_entry"
 EXACT_ENTRY = "services.inference.vllm.exact_entry"
 GUARD = "services.inference.vllm.guard.Guard"
 WEIGHT_WORKER = "services.inference.weights.worker.WeightWorker"
-WEIGHT_BACKEND = "temper-folder"
+WEIGHT_BACKEND = "temper"
 SUFFIXES = "arctic_inference"
 """The package whose suffix trees vLLM uses."""
 GIBIBYTE = 2**30

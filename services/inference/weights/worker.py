@@ -1,17 +1,17 @@
 """What vLLM mixes into each of its workers: `services.inference.vllm.launch` names it.
 
-Importing it makes the engines below known to vLLM, before a worker builds the one that its
+Importing it makes the engine below known to vLLM, before a worker builds the one that its
 --weight-transfer-config asks for. Written for vLLM 0.32.
 """
 
 from vllm.distributed.weight_transfer import WeightTransferEngineFactory
 
 from services.inference.vllm.draft_switch import DraftSwitch
-from services.inference.weights.folder_engine import FolderEngine
+from services.inference.weights.direct_engine import DirectEngine
 
-FOLDER = "temper-folder"
+BACKEND = "temper"
 
-WeightTransferEngineFactory.register_engine(FOLDER, FolderEngine)
+WeightTransferEngineFactory.register_engine(BACKEND, DirectEngine)
 
 
 class WeightWorker(DraftSwitch):

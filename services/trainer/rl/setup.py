@@ -1,8 +1,8 @@
 """Build a `Training` from its spec: start the learner and the engine, open tools and files."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from services.trainer.rl.checkpoints import (
     truncate_metrics,
 )
 from services.trainer.rl.curriculum import curriculum_of
+from services.trainer.rl.direct import DirectTransport
 from services.trainer.rl.evaluation import DivergenceEvaluation, PolicyEvaluation
 from services.trainer.rl.groups import (
     BatchBuilder,
@@ -49,7 +50,7 @@ from services.trainer.rl.policy_server.building import (
 )
 from services.trainer.rl.policy_server.engine import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
-from services.trainer.rl.policy_server.placement import Devices, divide
+from services.trainer.rl.policy_server.placement import Devices, divide, transport_of
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import (
@@ -134,15 +135,7 @@ async def open_training(
         if learner.padded is not None:
             reporter.message(f"Sequences are padded: {learner.padded}", "warn")
         reporter.phase("starting_engine")
-        published = stack.enter_context(
-            weight_folder(
-                job_dir,
-                spec.model,
-                version_bytes=version_bytes(spec, online),
-                warn=lambda text: reporter.message(text, "warn"),
-            )
-        )
-        sync = WeightSync(learner, published)
+        sync = stack.enter_context(_weight_sync(spec, online, devices, learner, job_dir, reporter))
         engine = await stack.enter_async_context(
             await build_policy_engine(
                 spec, online, devices, sync, position.version, job_dir, tokenizer, reporter
@@ -213,6 +206,24 @@ async def open_training(
         )
         await stack.enter_async_context(open_to_guests(engine, spec.guests, job_dir))
         yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))
+
+
+@contextmanager
+def _weight_sync(
+    spec: OnlineSpec,
+    online: Online,
+    devices: Devices,
+    learner: LearnerClient,
+    job_dir: Path,
+    reporter: Reporter,
+) -> Iterator[WeightSync]:
+    """How weights pass from the learner to the engine; files of them exist during the block."""
+    warn = partial(reporter.message, level="warn")
+    bound = version_bytes(spec, online)
+    with weight_folder(job_dir, spec.model, version_bytes=bound, warn=warn) as published:
+        transport = transport_of(devices, online.hyperparameters.optimizer)
+        reporter.message(f"Weights pass to the engine by {transport}")
+        yield WeightSync(learner, published, DirectTransport(learner, transport, warn))
 
 
 async def _check_teacher(

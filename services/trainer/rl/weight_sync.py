@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from services.contracts.errors import TemperError
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.token_engine.base import TokenEngine, TurnSampling
+from services.trainer.rl.direct import DirectTransport
 
 KEPT = 2
 """Published versions that are kept: the one that a restarted engine loads, and the one before, over
@@ -25,7 +26,9 @@ which the next is written."""
 PROBES = 3
 PROBE_TOKENS = 1024
 GENERATED = 8
-"""Tokens generated after each probe."""
+"""Tokens generated after the probe that is continued."""
+CACHED = 128
+"""Tokens of the largest block of a prefix cache: those of an engine without a GPU."""
 RENEWAL = 8
 """Syncs that compare the same probes. Then neither side scores them under the weights before an
 update: it did so after the last."""
@@ -188,11 +191,19 @@ class SyncedEngine(TokenEngine, Protocol):
 
 
 class WeightSync:
-    """Publishes weights below a folder and loads them into the engine."""
+    """Publishes weights below a folder and loads them into the engine.
 
-    def __init__(self, learner: PolicyLearner, folder: Path) -> None:
+    With a ``direct`` transport that works the engine gets them first; the folder is for an engine
+    that has to be restarted.
+    """
+
+    def __init__(
+        self, learner: PolicyLearner, folder: Path, direct: DirectTransport | None = None
+    ) -> None:
         self._learner = learner
         self._folder = folder
+        self.direct = direct
+        self._turn = asyncio.Lock() if direct is None else direct.turn
         self._published: dict[int, Path] = {}
         self._changes: dict[int, WeightChanges] = {}
         self._probes: Sequence[Sequence[int]] = ()
@@ -201,17 +212,24 @@ class WeightSync:
 
     async def publish(self, version: int) -> Path:
         """The folder with the learner's current weights, as ``version``."""
-        if version not in self._published:
-            target = self._folder / f"version-{version}"
-            shutil.rmtree(target, ignore_errors=True)  # left by a killed attempt
-            self._folder.mkdir(parents=True, exist_ok=True)
-            known = sorted(self._published)
-            outdated = self._published.pop(known[0]) if len(known) >= KEPT else None
-            names = await self._learner.publish(target, outdated)
-            if names is not None and known:
-                self._changes = {version: WeightChanges(known[-1], names)}
-            self._published[version] = target
+        async with self._turn:
+            if version not in self._published:
+                await self._publish(version)
         return self._published[version]
+
+    async def _publish(self, version: int) -> None:
+        target = self._folder_of(version)
+        shutil.rmtree(target, ignore_errors=True)  # left by a killed attempt
+        self._folder.mkdir(parents=True, exist_ok=True)
+        known = sorted(self._published)
+        outdated = self._published.pop(known[0]) if len(known) >= KEPT else None
+        names = await self._learner.publish(target, outdated)
+        if names is not None and known:
+            self._changes = {version: WeightChanges(known[-1], names)}
+        self._published[version] = target
+
+    def _folder_of(self, version: int) -> Path:
+        return self._folder / f"version-{version}"
 
     async def begin(
         self, engine: SyncedEngine, version: int, probes: Sequence[Sequence[int]]
@@ -234,14 +252,16 @@ class WeightSync:
         The engine must reproduce the learner's log-probabilities on the probes, and change as
         they did since `before_update`. Raises what learner and engine raise.
         """
-        target = await self.publish(version)
+        if self.direct is None or not self.direct.works:
+            await self.publish(version)
         scored = await self._learner.probe(self._probes)
         report = await engine.load(
             version,
-            target,
+            self._folder_of(version),
             LogprobReference(self._probes, scored, self._scored),
             self._changes.get(version),
         )
+        await self.publish(version)
         self._scored = scored
         self._delete_outdated(version)
         return report
@@ -255,10 +275,15 @@ class WeightSync:
 
 
 async def prefill(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> None:
-    """Fill the prefix cache with the probes, as trajectories in flight do."""
-    await asyncio.gather(
-        *[_generate(engine, model, probe, tokens=1) for probe in reference.token_ids]
-    )
+    """Fill the prefix cache with what is continued, as trajectories in flight do."""
+    await _generate(engine, model, _continued(reference), tokens=1)
+
+
+def _continued(reference: LogprobReference) -> Sequence[int]:
+    """The shortest probe that fills a block of the prefix cache, else the longest: a cache that
+    outlived its weights shows in one as in all."""
+    filling = [each for each in reference.token_ids if len(each) > CACHED]
+    return min(filling, key=len) if filling else max(reference.token_ids, key=len)
 
 
 async def rescore(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> Differences:
@@ -276,26 +301,32 @@ async def compare(
     before: Differences | None = None,
 ) -> tuple[Difference, Differences]:
     """Compare the engine's log-probabilities of the probes with the learner's, and those of tokens
-    that it generates with its own rescoring of them. With ``before``, its `rescore` under the
-    previous weights, also check that it followed the update. Returns its `rescore` too, under the
-    weights that it has. Raises `EngineFailed`."""
-    pairs = zip(reference.token_ids, reference.log_probs, strict=True)
-    gaps = await asyncio.gather(
-        *[_differences(engine, model, probe, expected) for probe, expected in pairs]
-    )
-    signed, *generated = (np.concatenate(kind) for kind in zip(*gaps, strict=True))
-    kinds = [np.abs(signed), *generated]
+    that it generates after one with its own rescoring of them. With ``before``, its `rescore` under
+    the previous weights, also check that it followed the update. Returns its `rescore` too, under
+    the weights that it has. Raises `EngineFailed`."""
+    continued = _continued(reference)
+
+    async def scored(probe: Sequence[int]) -> tuple[Differences, Differences]:
+        if probe is continued:
+            return await _continue(engine, model, probe)
+        answer = await engine.prompt_log_probs(probe, model=model)
+        return answer.tokens.astype(np.float64), np.empty(0)
+
+    parts = await asyncio.gather(*[scored(probe) for probe in reference.token_ids])
+    found, generated = (np.concatenate(kind) for kind in zip(*parts, strict=True))
     learned: Differences = np.concatenate(reference.log_probs)
+    signed = found - learned
+    kinds = [np.abs(signed), generated]
     stale = False
     if before is not None and reference.previous is not None:
         then = np.concatenate(reference.previous)
-        stale = missed_update(learned + signed - before, learned - then)
+        stale = missed_update(found - before, learned - then)
     difference = Difference(
         mean=max(float(kind.mean()) for kind in kinds),  # the few generated tokens count as much
         largest=max(float(kind.max()) for kind in kinds),
         stale=stale,
     )
-    return difference, learned + signed
+    return difference, found
 
 
 def missed_update(engine_change: Differences, learner_change: Differences) -> bool:
@@ -311,16 +342,15 @@ def missed_update(engine_change: Differences, learner_change: Differences) -> bo
     return kept < fresh and float(np.linalg.norm(learner_change)) > DECISIVE * kept
 
 
-async def _differences(
-    engine: VllmTokenEngine, model: str, probe: Sequence[int], expected: Sequence[float]
+async def _continue(
+    engine: VllmTokenEngine, model: str, probe: Sequence[int]
 ) -> tuple[Differences, Differences]:
-    """Signed differences on the probe's tokens (engine - learner), and absolute ones on generated
-    tokens (generation vs. rescoring): generation reads the prefix cache, rescoring recomputes
-    everything."""
+    """The log-probabilities of a probe, and the absolute differences (generation vs. rescoring) of
+    generated tokens: generation reads the prefix cache, rescoring recomputes everything."""
     generated, log_probs = await _generate(engine, model, probe, tokens=GENERATED)
     again = await engine.prompt_log_probs([*probe, *generated], model=model)
     scored, rescored = np.split(again.tokens.astype(np.float64), [len(probe) - 1])
-    return scored - np.asarray(expected, np.float64), np.abs(rescored - np.asarray(log_probs))
+    return scored, np.abs(rescored - np.asarray(log_probs))
 
 
 async def _generate(

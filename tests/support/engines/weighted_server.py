@@ -133,8 +133,11 @@ class WeightedServer:
                 return {"is_sleeping": self._asleep}
             case "/update_weights":
                 self.updates.append(body["update_info"])
+                given = body["update_info"]
                 if not self._faults.reload_ignored:
-                    self._weights[BASE] = _read(Path(body["update_info"]["folder"]))
+                    self._weights[BASE] = (
+                        _read(Path(given["folder"])) if "folder" in given else given["number"]
+                    )
             case "/collective_rpc":
                 assert body["method"] in ("switch_drafts", "reset_encoder_cache")
                 self.drafts = body.get("kwargs", {}).get("on", self.drafts)

@@ -49,10 +49,11 @@ class CountingLearner:
         loaded = TrainingBatch.load(batch)
         return {"loss": float(self.updates), "sequences": float(len(loaded.sequences))}
 
-    async def publish(self, folder: Path, outdated: Path | None = None) -> None:
+    async def publish(self, folder: Path, outdated: Path | None = None) -> Sequence[str] | None:
         if outdated is not None:
             shutil.rmtree(outdated)
         self._write(folder)
+        return None
 
     async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[-float(self.updates)] * (len(ids) - 1) for ids in token_ids]

@@ -13,6 +13,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
 from services.core.process.runtimes import child_environment
 from services.core.process.server import ServerProcess
@@ -21,17 +22,22 @@ from services.trainer.rl.learner.protocol import (
     ANSWER,
     SPEC,
     Answer,
+    Broadcast,
+    DescribeWeights,
     Done,
     Export,
     Failed,
     Finish,
+    JoinGroup,
     LearnerSpec,
+    MakeGroup,
     MeasureBatch,
     Probe,
     Publish,
     Ready,
     Request,
     Save,
+    SendChunk,
     Update,
 )
 
@@ -39,6 +45,8 @@ MODULE = "services.trainer.rl.learner"
 LOG = "learner.log"
 START_SECONDS = 3600.0
 ANSWER_SECONDS = 6 * 3600.0
+SEND_SECONDS = 300.0
+"""Time limit of a part of a transfer: a peer that died may leave the other in NCCL forever."""
 FINISH_SECONDS = 30.0
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.2
@@ -87,6 +95,8 @@ class LearnerClient:
         self.trainable_parameters = 0
         self.padded: str | None = None
         self.busy_seconds = 0.0
+        self.sends = False
+        """Whether the weights that were published last can be sent from the GPU."""
 
     async def __aenter__(self) -> Self:
         self._streams = asyncio.get_running_loop().create_future()
@@ -137,7 +147,33 @@ class LearnerClient:
 
     async def publish(self, folder: Path, outdated: Path | None = None) -> Sequence[str] | None:
         """Write the weights for an engine; see `PolicyLearner.publish`."""
-        return (await self._ask(Publish(folder=folder, outdated=outdated))).changed
+        done = await self._ask(Publish(folder=folder, outdated=outdated))
+        self.sends = done.sends
+        return done.changed
+
+    async def send_chunk(self) -> JsonObject | None:
+        """Pack the next part of the weights for an engine of the same GPU; None after the last."""
+        return (await self._ask(SendChunk(), SEND_SECONDS)).sent
+
+    async def end_chunks(self) -> None:
+        """Free the buffer of `send_chunk`."""
+        await self._ask(SendChunk(end=True), SEND_SECONDS)
+
+    async def describe(self) -> JsonObject:
+        """The tensors that `broadcast` sends."""
+        return (await self._ask(DescribeWeights(), SEND_SECONDS)).sent or {}
+
+    async def make_group(self) -> str:
+        """The id of a new group of NCCL, in base64."""
+        return str(((await self._ask(MakeGroup(), SEND_SECONDS)).sent or {})["id"])
+
+    async def join_group(self, engine: str, size: int) -> None:
+        """Join the group that was made last, while the GPUs of an engine do."""
+        await self._ask(JoinGroup(engine=engine, size=size), SEND_SECONDS)
+
+    async def broadcast(self, engine: str) -> None:
+        """Send the weights to an engine's group, while it receives them."""
+        await self._ask(Broadcast(engine=engine), SEND_SECONDS)
 
     async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
         """The log-probability of every token after the first, of each sequence."""
@@ -164,7 +200,7 @@ class LearnerClient:
         else:
             self._streams.set_result((reader, writer))
 
-    async def _ask(self, request: Request) -> Done:
+    async def _ask(self, request: Request, seconds: float | None = None) -> Done:
         if not self._healthy:
             raise self._failure("the learner failed earlier")
         self._healthy = False  # no other request until it has answered
@@ -172,7 +208,7 @@ class LearnerClient:
         # Not drained, which has no timeout; a dead learner is reported by the missing answer.
         began = time.monotonic()
         writer.write(request.model_dump_json().encode() + b"\n")
-        answer = await self._answer(request.type, ANSWER_SECONDS)
+        answer = await self._answer(request.type, seconds or ANSWER_SECONDS)
         self.busy_seconds += time.monotonic() - began
         if not isinstance(answer, Done):
             raise self._failure(f"the learner answered {request.type} with {answer.type!r}")

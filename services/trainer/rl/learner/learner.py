@@ -9,6 +9,7 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 
+from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationHyperparameters, PpoHyperparameters
@@ -39,18 +40,24 @@ from services.trainer.rl.learner.model import (
 from services.trainer.rl.learner.parallel import CRITIC, POLICY, ProcessGroup
 from services.trainer.rl.learner.policy_gradient import PolicyGradient
 from services.trainer.rl.learner.protocol import (
+    Broadcast,
+    DescribeWeights,
     Done,
     Export,
     Finish,
+    JoinGroup,
     LearnerSpec,
+    MakeGroup,
     MeasureBatch,
     Probe,
     Publish,
     Request,
     Save,
+    SendChunk,
     Update,
 )
 from services.trainer.rl.learner.publishing import Publisher
+from services.trainer.rl.learner.sending import WeightSender, can_send
 from services.trainer.rl.learner.state import (
     atomic_folder,
     gather_policy_weights,
@@ -77,6 +84,8 @@ class Learner:
         self._spec = spec
         self._processes = processes
         self._publisher = Publisher()
+        self._sender: WeightSender | None = None
+        self._sends = False
         self._memory = CardMemory(processes.device, spec.engine)
         batching = chosen_micro_batching(spec, processes.device, processes.world_size)
         self._plain = load_learner_model(
@@ -139,6 +148,7 @@ class Learner:
         metrics: dict[str, float] = {}
         log_probs: list[list[float]] = []
         changed: list[str] | None = None
+        sent: JsonObject | None = None
         match request:
             case Update(step=step, batch=path):
                 metrics = self._update(step, path)
@@ -148,6 +158,8 @@ class Learner:
                 log_probs = sequence_log_probs(self._log_probs, token_ids)
             case Publish(folder=folder, outdated=outdated):
                 changed = self._publish(folder, outdated)
+            case SendChunk() | DescribeWeights() | MakeGroup() | JoinGroup() | Broadcast():
+                sent = self._send(request) if self._processes.is_main else None
             case Export(folder=folder):
                 self._write(folder, durable=True)
             case Save(folder=folder):
@@ -156,7 +168,14 @@ class Learner:
                 pass
         self._processes.barrier()
         seconds = time.perf_counter() - began
-        return Done(seconds=seconds, metrics=metrics, log_probs=log_probs, changed=changed)
+        return Done(
+            seconds=seconds,
+            metrics=metrics,
+            log_probs=log_probs,
+            changed=changed,
+            sends=self._sends,
+            sent=sent,
+        )
 
     def _update(self, step: int, batch: Path) -> dict[str, float]:
         with self._memory.update():
@@ -195,11 +214,36 @@ class Learner:
 
         if not isinstance(model, PeftModel):
             stored = stored_weights(model, weights, dtype)
-            return self._publisher.publish(stored, folder, outdated, write)
+            changed = self._publisher.publish(stored, folder, outdated, write)
+            self._sends = self._publisher.is_plain and can_send(stored.values())
+            return changed
         if outdated is not None:
             shutil.rmtree(outdated)
         with atomic_folder(folder, durable=False) as partial:
             write(partial)
+        return None
+
+    def _send(
+        self, request: SendChunk | DescribeWeights | MakeGroup | JoinGroup | Broadcast
+    ) -> JsonObject | None:
+        """Send weights from this GPU; only for a model that is not sharded, nor an adapter."""
+        if self._sender is None:
+            model = self._plain.model
+            weights = stored_weights(model, model.state_dict(), None)
+            self._sender = WeightSender(list(weights.items()), self._stored_dtype())
+        match request:
+            case SendChunk(end=True):
+                self._sender.end_chunks()
+            case SendChunk():
+                return self._sender.next_chunk()
+            case DescribeWeights():
+                return self._sender.describe()
+            case MakeGroup():
+                return {"id": self._sender.make_group()}
+            case JoinGroup(engine=engine, size=size):
+                self._sender.join_group(engine, size)
+            case Broadcast(engine=engine):
+                self._sender.broadcast(engine)
         return None
 
     def _save(self, folder: Path) -> None:

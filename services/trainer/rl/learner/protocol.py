@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from services.contracts.base import JsonObject
 from services.contracts.training.fine_tuning import Method
 from services.contracts.training.online import (
     DistillationHyperparameters,
@@ -46,6 +47,41 @@ class Publish(_Message):
     outdated: Path | None = None
 
 
+class SendChunk(_Message):
+    """Pack the next part of the weights in a buffer of the GPU for an engine on it, or, at the
+    ``end``, free the buffer."""
+
+    type: Literal["send_chunk"] = "send_chunk"
+    end: bool = False
+
+
+class DescribeWeights(_Message):
+    """Tell what `Broadcast` sends."""
+
+    type: Literal["describe"] = "describe"
+
+
+class MakeGroup(_Message):
+    """Make the id of a group of NCCL, to join next."""
+
+    type: Literal["make_group"] = "make_group"
+
+
+class JoinGroup(_Message):
+    """Join the group that was made last, of ``size`` members, all others an engine's."""
+
+    type: Literal["join_group"] = "join_group"
+    engine: str
+    size: int
+
+
+class Broadcast(_Message):
+    """Send the weights to the group of an engine."""
+
+    type: Literal["broadcast"] = "broadcast"
+    engine: str
+
+
 class Probe(_Message):
     """Compute the log-probability of every token after the first, under the current weights."""
 
@@ -76,7 +112,19 @@ class Finish(_Message):
 
 
 Request = Annotated[
-    Update | MeasureBatch | Publish | Probe | Save | Export | Finish, Field(discriminator="type")
+    Update
+    | MeasureBatch
+    | Publish
+    | SendChunk
+    | DescribeWeights
+    | MakeGroup
+    | JoinGroup
+    | Broadcast
+    | Probe
+    | Save
+    | Export
+    | Finish,
+    Field(discriminator="type"),
 ]
 
 
@@ -92,13 +140,16 @@ class Ready(_Message):
 class Done(_Message):
     """The answer to a request: ``metrics`` of an update or measurement, ``log_probs`` of a
     probe, ``changed`` the names of the tensors that differ from those published before, None if
-    they were not compared."""
+    they were not compared. ``sends`` is whether they are stored as the model has them, so that they
+    can be sent, and ``sent`` what the sending of weights answers."""
 
     type: Literal["done"] = "done"
     seconds: float
     metrics: dict[str, float] = Field(default_factory=dict)
     log_probs: list[list[float]] = Field(default_factory=list)
     changed: list[str] | None = None
+    sends: bool = False
+    sent: JsonObject | None = None
 
 
 class Failed(_Message):

@@ -40,6 +40,11 @@ class Publisher:
         self._mapped: dict[Path, dict[str, Tensor]] = {}
         self._newest: Path | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the newest version is stored with the names, shapes and dtypes of its weights."""
+        return self._newest in self._mapped
+
     def publish(
         self,
         weights: Mapping[str, Tensor],

@@ -160,10 +160,12 @@ def write_model(
         shutil.copyfile(path, folder / path.name)
 
 
-def stored_weights(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Weights in their stored dtype; for tied weights only the first."""
+def stored_weights(
+    model: Any, state: dict[str, Tensor], dtype: torch.dtype | None
+) -> dict[str, Tensor]:
+    """Weights in their stored dtype, None: in their own; for tied weights only the first."""
     return {
-        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        name: tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
         for name, tensor in state.items()
         if name not in model.all_tied_weights_keys
     }

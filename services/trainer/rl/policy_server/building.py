@@ -61,6 +61,8 @@ async def build_policy_engine(
         sleep=devices.sleep,
         version=version,
         exact=is_exact(online),
+        direct=sync.direct,
+        prepare=sync.publish,
         on_progress=report,
     )
 

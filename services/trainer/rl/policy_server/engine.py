@@ -5,7 +5,7 @@ import itertools
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -18,6 +18,7 @@ from services.inference.vllm.counters import EngineCounters
 from services.inference.vllm.launch import AdapterSlots
 from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress
+from services.trainer.rl.direct import DirectTransport
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from services.trainer.rl.policy_server.server import PolicyServer
 from services.trainer.rl.weight_sync import (
@@ -41,7 +42,8 @@ class PolicyEngine:
     ``model`` is the folder of the initial weights, labeled ``version``. With ``lora_rank`` the
     policy is an adapter over it, of at most that rank, ``adapters`` of which can be loaded at once.
     ``tokenizer`` defaults to ``model``, whose own code may run where it is ``trusted``. ``sleep``
-    enables `sleep` on GPUs. An ``exact`` engine computes what the learner does, bit by bit.
+    enables `sleep` on GPUs. An ``exact`` engine computes what the learner does, bit by bit. For
+    ``direct`` and ``prepare`` see `ServerSpec`.
 
     Entering raises `VllmFailed`. Leaving stops every process.
     """
@@ -62,6 +64,8 @@ class PolicyEngine:
         version: int = 0,
         tolerance: Tolerance | None = None,
         exact: bool = False,
+        direct: DirectTransport | None = None,
+        prepare: Callable[[int], Awaitable[object]] | None = None,
         on_progress: Callable[[StartupProgress], None] | None = None,
     ) -> None:
         options = options or VllmOptions()
@@ -80,6 +84,8 @@ class PolicyEngine:
                 on_progress if number == 0 else None,
                 trusted,
                 exact,
+                None if lora_rank is not None else direct,
+                None if lora_rank is not None else prepare,
             )
             for number, each in enumerate(sets)
         ]

@@ -1,7 +1,7 @@
 """A vLLM server process of the policy: its specification, and a handle on it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+from services.trainer.rl.direct import DirectTransport
 from services.trainer.rl.weight_sync import LogprobReference, WeightChanges, prefill
 
 BASE = "policy"
@@ -44,7 +45,8 @@ class ServerSpec:
     """How to start a server; ``devices`` None: all visible GPUs.
 
     With ``slots`` the policy is an adapter over ``model``; ``tokenizer`` is a folder with a
-    tokenizer. The model's own code may run where it is ``trusted``.
+    tokenizer. The model's own code may run where it is ``trusted``. ``direct`` sends weights
+    without files; ``prepare`` makes sure that those of a version are in their folder.
     """
 
     runtime_python: Path
@@ -59,6 +61,8 @@ class ServerSpec:
     on_progress: Callable[[StartupProgress], None] | None
     trusted: bool = False
     exact: bool = False
+    direct: DirectTransport | None = None
+    prepare: Callable[[int], Awaitable[object]] | None = None
 
     @property
     def drafts(self) -> Drafts | None:
@@ -157,7 +161,7 @@ class ServerHandle:
         return failure
 
     async def swap(
-        self, weights: PolicyWeights, reference: LogprobReference, *, whole: bool
+        self, spec: ServerSpec, weights: PolicyWeights, reference: LogprobReference, *, whole: bool
     ) -> float:
         """Sample from ``weights`` from now on; return how many seconds the server was paused. Only
         what they change is loaded, unless ``whole``.
@@ -171,12 +175,18 @@ class ServerHandle:
         if weights.adapter is not None:
             await self.control.load_adapter(weights.adapter, weights.folder)
             return 0.0
+        if spec.prepare is not None and not (spec.direct and spec.direct.works):
+            await spec.prepare(weights.version)
         await prefill(self.engine, BASE, reference)
         paused = time.monotonic()
         await self.control.pause()
-        changes = None if whole else weights.changes
-        base, names = (None, None) if changes is None else (changes.base, changes.names)
-        await self.control.update(weights.folder, weights.version, base, names)
+        if spec.direct is not None and spec.direct.works:
+            gpus = spec.devices or ()
+            await spec.direct.send(spec.log, gpus, self.control, weights.version)
+        else:
+            changes = None if whole else weights.changes
+            base, names = (None, None) if changes is None else (changes.base, changes.names)
+            await self.control.update(weights.folder, weights.version, base, names)
         await self.control.reset_prefix_cache()
         await self.control.set_version(weights.version)
         await self.control.resume()

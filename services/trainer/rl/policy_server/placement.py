@@ -6,8 +6,11 @@ from pathlib import Path
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
+from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationMethod
+from services.contracts.training.optimizer import OptimizerSettings
 from services.contracts.training.placement import OnlinePlacement, PlacementMode
+from services.trainer.rl.direct import Transport
 from services.trainer.rl.spec import Online, OnlineSpec
 
 FIELD = "placement"
@@ -63,6 +66,20 @@ def _split(gpus: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
 
 def _too_few(message: str, field: str) -> InvalidRequest:
     return InvalidRequest(message, param=f"{FIELD}.{field}")
+
+
+def transport_of(devices: Devices, optimizer: OptimizerSettings) -> Transport:
+    """What there is on both sides: an engine on the learner's only GPU opens its memory, engines on
+    other GPUs get a broadcast. Adapters, sharded models, and engines that share several GPUs with
+    the learner use files, and so does a host without GPUs."""
+    if optimizer.training_type is not TrainingType.FULL or devices.engines is None:
+        return Transport.FILES
+    if devices.engines == (devices.trainer,) and len(devices.trainer) == 1:
+        return Transport.IPC
+    if len(devices.trainer) > 1 and optimizer.strategy != "ddp":
+        return Transport.FILES
+    used = {gpu for engine in devices.engines for gpu in engine}
+    return Transport.FILES if used & set(devices.trainer) else Transport.NCCL
 
 
 def engine_options(online: Online, spec: OnlineSpec, devices: Devices) -> VllmOptions:

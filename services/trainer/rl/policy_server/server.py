@@ -168,7 +168,7 @@ class PolicyServer:
                 before = await self._before(reference)
                 changes = weights.changes
                 whole = changes is None or changes.base != self._weights.version
-                paused = await self._handle.swap(weights, reference, whole=whole)
+                paused = await self._handle.swap(self._spec, weights, reference, whole=whole)
                 difference = await self._compare(weights, reference, before)
                 if not difference.within(tolerance):
                     problem = f"its {difference}"
@@ -176,6 +176,8 @@ class PolicyServer:
                 problem = error.message
             self._weights = weights
             if problem is not None:
+                if self._spec.direct is not None:
+                    self._spec.direct.fail(problem)
                 await self._restart()
                 difference = await self._compare(weights, reference)
             if not difference.within(tolerance):
@@ -307,6 +309,8 @@ class PolicyServer:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._idle.wait()
         await self._handle.close()
+        if self._spec.prepare is not None and self._weights.folder is not None:
+            await self._spec.prepare(self._weights.version)
         try:
             self._handle = await ServerHandle.start(self._spec, self._weights)
         except TemperError as error:

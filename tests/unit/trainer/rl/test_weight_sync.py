@@ -1,7 +1,10 @@
 """Detecting an engine that missed an update, in spite of rounding differences."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,3 +93,60 @@ def test_probes_are_scored_once_a_sync_and_renewed_at_times(tmp_path: Path) -> N
     for update, reference in enumerate(engine.references[1:], start=1):
         assert reference.previous == [[-(update - 1.0)] * 2]
         assert reference.log_probs == [[-float(update)] * 2]
+
+
+class LoggedLearner(CountingLearner):
+    """Logs what it publishes."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__()
+        self.log = log
+
+    async def publish(self, folder: Path, outdated: Path | None = None) -> Sequence[str] | None:
+        self.log.append(f"{folder.name} over {outdated and outdated.name}")
+        await super().publish(folder, outdated)
+        return [str(self.updates)]
+
+
+class LoggedEngine(SteadyEngine):
+    """Logs what it loads, wherever from."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__(lambda _: "")
+        self.log = log
+
+    async def load(
+        self,
+        version: int,
+        folder: Path,
+        expect: LogprobReference,
+        changes: WeightChanges | None = None,
+    ) -> SyncReport:
+        self.log.append(f"load {version}, {changes and (changes.base, *changes.names)}")
+        return SyncReport(version, 0.0, 0.0, 0.0, None)
+
+
+@pytest.mark.parametrize("sends", [False, True])
+def test_weights_that_are_sent_are_published_behind_the_engine(sends: bool, tmp_path: Path) -> None:
+    log: list[str] = []
+    learner, engine = LoggedLearner(log), LoggedEngine(log)
+
+    async def train() -> None:
+        direct: Any = SimpleNamespace(works=sends, turn=asyncio.Lock())
+        sync = WeightSync(learner, tmp_path / "weights", direct)
+        await sync.publish(0)
+        await sync.begin(engine, 0, [[1, 2]])
+        for update in (1, 2):
+            learner.updates += 1
+            await sync.load(engine, update)
+
+    run(train())
+
+    published = [f"version-{n} over {None if n < 2 else 'version-0'}" for n in range(3)]
+    if sends:
+        loaded = [f"load {n}, None" for n in range(3)]
+        assert log == [published[0], loaded[0], loaded[1], published[1], loaded[2], published[2]]
+    else:
+        loaded = ["load 0, None", "load 1, (0, '1')", "load 2, (1, '2')"]
+        assert log == [published[0], loaded[0], published[1], loaded[1], published[2], loaded[2]]
+    assert {each.name for each in (tmp_path / "weights").iterdir()} == {"version-1", "version-2"}

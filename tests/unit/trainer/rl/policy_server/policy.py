@@ -1,13 +1,14 @@
 """An engine of servers whose weights are numbers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from services.trainer.rl.direct import DirectTransport
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from services.trainer.rl.weight_sync import LogprobReference, Tolerance
@@ -51,6 +52,8 @@ async def policy(
     *,
     lora_rank: int | None = None,
     devices: Sequence[Sequence[str]] | None = None,
+    direct: DirectTransport | None = None,
+    prepare: Callable[[int], Awaitable[object]] | None = None,
 ) -> AsyncIterator[Policy]:
     """A policy that starts with the weights 1.0."""
     faults, pace = Faults(), Pace()
@@ -70,6 +73,8 @@ async def policy(
         lora_rank=lora_rank,
         devices=devices,
         tolerance=Tolerance(mean=0.01, largest=0.01),
+        direct=direct,
+        prepare=prepare,
     )
     async with asyncio.timeout(LIMIT), engine:
         yield Policy(engine, servers, faults, pace, folder)
