@@ -50,6 +50,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"n_group": 1, "topk_group": 1},
     "deepseek_v3": {"topk_method": "noaux_tc", "scoring_func": "sigmoid"},
     "glm4_moe": {"head_dim": 32},
+    "gpt_oss": {"layer_types": ["sliding_attention", "full_attention"] * 2},
     "glm4_moe_lite": {"first_k_dense_replace": 1, "topk_method": "noaux_tc"},
     "hy_v3": {"first_k_dense_replace": 1, "expert_hidden_dim": 96, "route_norm": True},
     "lfm2": {"block_dim": 128},
