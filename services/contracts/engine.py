@@ -18,7 +18,7 @@ class Drafts(BaseModel):
 
     method: Literal["ngram", "suffix"] = Field(
         default="ngram",
-        description="Where drafts come from: ngram looks up the sequence itself, suffix also other "
+        description="Source of drafts: ngram looks up the sequence itself, suffix also other "
         "answers of the engine (arXiv:2411.04975), with the package arctic-inference.",
     )
     tokens: int = Field(default=4, ge=1, le=32, description="Tokens of one draft at most.")
