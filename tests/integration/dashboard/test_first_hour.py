@@ -16,3 +16,4 @@ def test_from_nothing_to_a_model_of_ones_own(
     expected_errors.append("503 (Service Unavailable)")  # while engines start
     with new_gateway(tmp_path) as gateway:
         Newcomer(page, gateway).walk()
+        page.goto("about:blank")  # before the gateway goes away
