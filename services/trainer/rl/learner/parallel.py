@@ -65,8 +65,8 @@ class ParallelStrategy(Protocol):
         ...
 
     def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
-        """A parameter's optimizer state on the CPU, as `gather` gives it; empty without ``keep`` or
-        before the first step."""
+        """CPU copies of a parameter's optimizer state; empty without ``keep`` or before the first
+        step."""
         ...
 
     def restore(self, states: Iterable[ParameterState]) -> None:
@@ -105,7 +105,7 @@ class DataParallel:
 
     def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
         return {
-            name: full_on_cpu(each, keep=keep)
+            name: full_on_cpu(each, keep=keep, copy=True)
             for name, each in self._optimizer.state[parameter].items()
         }
 
@@ -213,13 +213,13 @@ def _full(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def full_on_cpu(tensor: Tensor, *, keep: bool) -> Tensor:
-    """A full tensor on the CPU, sharded or not, copied only if it is elsewhere; without ``keep``
-    only take part in gathering it."""
+def full_on_cpu(tensor: Tensor, *, keep: bool, copy: bool = False) -> Tensor:
+    """A full tensor on the CPU, sharded or not, copied if it is elsewhere, or with ``copy``; without
+    ``keep`` only take part in gathering it."""
     full = _full(tensor)
     if not keep:
         return torch.empty(0)
-    return full.detach().cpu().contiguous()
+    return full.detach().to("cpu", copy=copy).contiguous()
 
 
 def _distribute_like(tensor: Tensor, full: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class ZeroStrategy:
         return {POLICY: norm}
 
     def gather(self, parameter: Tensor, *, keep: bool) -> Tensor:
-        return full_on_cpu(safe_get_full_fp32_param(parameter), keep=keep)
+        return full_on_cpu(safe_get_full_fp32_param(parameter), keep=keep, copy=True)
 
     def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
         if not self._adam.state:
@@ -74,10 +74,10 @@ class ZeroStrategy:
         part = next(iter(self._adam.state.values()))
         names = [name for name in part if name != _COUNT]
         optimizer_state = {
-            name: full_on_cpu(safe_get_full_optimizer_state(parameter, name), keep=keep)
+            name: full_on_cpu(safe_get_full_optimizer_state(parameter, name), keep=keep, copy=True)
             for name in names
         }
-        return {_COUNT: full_on_cpu(part[_COUNT], keep=keep), **optimizer_state}
+        return {_COUNT: full_on_cpu(part[_COUNT], keep=keep, copy=True), **optimizer_state}
 
     def restore(self, states: Iterable[ParameterState]) -> None:
         allocated = False

@@ -222,10 +222,10 @@ def test_only_the_main_process_copies_weights_to_host_memory(
     learner = updated(started(spec), tmp_path, 0)
     copied: list[int] = []
 
-    def counted(tensor: torch.Tensor, *, keep: bool) -> torch.Tensor:
-        copy = full_on_cpu(tensor, keep=keep)
-        copied.append(copy.numel())
-        return copy
+    def counted(tensor: torch.Tensor, *, keep: bool, copy: bool = False) -> torch.Tensor:
+        found = full_on_cpu(tensor, keep=keep, copy=copy)
+        copied.append(found.numel())
+        return found
 
     monkeypatch.setattr(parallel, "full_on_cpu", counted)
     monkeypatch.setattr(state, "full_on_cpu", counted)
