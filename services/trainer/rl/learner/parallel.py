@@ -214,7 +214,7 @@ def _full(tensor: Tensor) -> Tensor:
 
 
 def full_on_cpu(tensor: Tensor, *, keep: bool, copy: bool = False) -> Tensor:
-    """A full tensor on the CPU, sharded or not, copied if it is elsewhere, or with ``copy``; without
+    """A full tensor on the CPU, sharded or not, copied if it is elsewhere or with ``copy``; without
     ``keep`` only take part in gathering it."""
     full = _full(tensor)
     if not keep:
