@@ -101,9 +101,9 @@ class ZeroStrategy:
         rates = [group["lr"] for group in self._adam.param_groups]
         for group in self._adam.param_groups:
             group["lr"] = 0.0
-        token_ids = torch.zeros((1, 2), dtype=torch.long, device=self._device)
+        token_ids = torch.zeros(2, dtype=torch.long, device=self._device)
         places = torch.zeros(1, dtype=torch.long, device=self._device)
-        readings, values = self._engine(token_ids, places, lambda logits, _: (logits.sum(-1),))
+        readings, values = self._engine(token_ids, [2], places, lambda logits, _: (logits.sum(-1),))
         with self.sync_gradients(enabled=True):
             outputs = readings if values is None else (*readings, values)
             self.backward(0.0 * torch.stack([each.sum() for each in outputs]).sum())
