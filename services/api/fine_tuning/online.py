@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.rollouts.service import check_conversation, check_scoring
 from services.api.settings import ApiSettings
+from services.contracts.engine import Drafts
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models.registered import RemoteModel
 from services.contracts.rollouts.multi_turn import conversation_warnings
@@ -134,6 +135,9 @@ def _check_exactness(hyperparameters: PolicySettings, gpus: int | None) -> None:
         if getattr(hyperparameters, part).dtype not in ("auto", "float32"):
             message = "must be float32 or auto with exact_on_policy"
             raise InvalidRequest(message, param=f"{part}.dtype")
+    if isinstance(hyperparameters.engine.speculation, Drafts):
+        message = "must be auto or null with exact_on_policy"
+        raise InvalidRequest(message, param="engine.speculation")
 
 
 def _check_sample_count(online: RewardedMethod | DistillationMethod) -> None:

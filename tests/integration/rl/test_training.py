@@ -86,12 +86,7 @@ def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model
 
 
 def test_learner_and_engine_agree_on_every_bit(tmp_path: Path, model: Path) -> None:
-    drafts = {"speculation": {"tokens": 3, "min_match": 1}}
-    settings = {
-        **SETTINGS,
-        **{"steps": 2, "max_staleness": 0, "exact_on_policy": True},
-        "engine": {**SETTINGS["engine"], **drafts},
-    }
+    settings = {**SETTINGS, "steps": 2, "max_staleness": 0, "exact_on_policy": True}
     job = OnlineJob(
         tmp_path / "job", model, "reinforcement", rewards=REWARDS, hyperparameters=settings
     )
@@ -101,8 +96,6 @@ def test_learner_and_engine_agree_on_every_bit(tmp_path: Path, model: Path) -> N
     for metrics in job.metrics():
         assert metrics["sampler_difference_mean"] == metrics["sampler_difference_p999"] == 0.0
         assert 0.0 < metrics["learner_idle_share"] < 1.0
-        assert metrics["accepted_length"] >= 1.0
-        assert 0.0 <= metrics["draft_acceptance_rate"] < 1.0
         assert 0.0 < metrics["engine_idle_share"] < 1.0
 
 

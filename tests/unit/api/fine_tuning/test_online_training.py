@@ -136,6 +136,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "optimizer.training_type",
     ),
     ("reinforcement", EXACT | {"engine": {"dtype": "bfloat16"}}, "engine.dtype"),
+    ("reinforcement", EXACT | {"engine": {"speculation": {}}}, "engine.speculation"),
     ("ppo", EXACT | {"optimizer": {"dtype": "bfloat16"}}, "optimizer.dtype"),
 ]
 
