@@ -22,16 +22,10 @@ TOLERANCE = 2e-5
 ROUNDING = 1e-3
 """Largest difference of a log-probability in float32 from transformers' own."""
 
-_ROTATION = "vLLM's rotation for CPUs takes all heads of a token for one"
 REASONS = {
     "Cohere2ForCausalLM": "windows of vLLM have one token more",
     "Cohere2MoeForCausalLM": "windows of vLLM have one token more",
-    "DeepseekV2ForCausalLM": _ROTATION,
-    "DeepseekV3ForCausalLM": _ROTATION,
-    "Glm4MoeLiteForCausalLM": _ROTATION,
     "HrmTextForCausalLM": "vLLM reads a prompt in both directions, training forward only",
-    "Lfm2ForCausalLM": _ROTATION,
-    "Lfm2MoeForCausalLM": _ROTATION,
 }
 """Why the log-probabilities of some differ, as far as it is known."""
 

@@ -24,7 +24,7 @@ from vllm.model_executor.layers import vocab_parallel_embedding as embedding  # 
 from vllm.model_executor.model_loader.reload import inplace as reloading  # noqa: E402
 from vllm.model_executor.models import registry  # noqa: E402
 
-from services.inference.vllm.cpu_drafts import mend_verification  # noqa: E402
+from services.inference.vllm.cpu_kernels import mend_kernels  # noqa: E402
 
 _finish_reload = reloading.finalize_layerwise_reload
 
@@ -45,7 +45,7 @@ def serve() -> None:
     engine_processes.get_mp_context = lambda: multiprocessing.get_context("fork")
     registry._run_in_subprocess = lambda inspect: inspect()
     reloading.finalize_layerwise_reload = finish_reload
-    mend_verification()
+    mend_kernels()
     gc.freeze()
     gc.enable()
     main()

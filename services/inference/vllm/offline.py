@@ -22,7 +22,7 @@ from vllm.sampling_params import BeamSearchParams, RequestOutputKind
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from services.contracts.batches.offline_engine import OfflineAnswer, OfflinePrompt, OfflineSampling
-from services.inference.vllm.cpu_drafts import mend_verification
+from services.inference.vllm.cpu_kernels import mend_kernels
 
 HELD = 1024
 """Prompts queued in the engine, several times as many as it generates for concurrently."""
@@ -172,7 +172,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
     if current_platform.is_cpu():
-        mend_verification()
+        mend_kernels()
     llm = LLM.from_engine_args(EngineArgs.from_cli_args(parser.parse_args()))
     stdin = os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8")
     engine = OfflineEngine(llm, OfflineSampling.model_validate_json(stdin.readline()))

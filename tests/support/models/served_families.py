@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM
 from vllm import LLM, SamplingParams
 from vllm.model_executor.models import registry
 
+from services.inference.vllm.cpu_kernels import mend_kernels
 from tests.support.models.tiny_configs import VOCABULARY, Sizes, tiny_config
 
 LIMIT_SECONDS = 120.0
@@ -206,4 +207,5 @@ if __name__ == "__main__":
     # Without a GPU, forking is safe and saves each engine its imports.
     engine_processes.get_mp_context = lambda: multiprocessing.get_context("fork")
     registry._run_in_subprocess = lambda inspect: inspect()
+    mend_kernels()
     main()
