@@ -51,6 +51,7 @@ from services.api.messages.routes import router as messages
 from services.api.metrics import create_registry
 from services.api.models.routes import folders_router as model_folders
 from services.api.models.routes import router as models
+from services.api.notes.routes import found_router as found_notes
 from services.api.notes.routes import router as notes
 from services.api.proxy import Upstream
 from services.api.responses.background import BackgroundRuns
@@ -145,7 +146,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     registered = (models, model_folders, *moved)
     training = (fine_tuning, forecasts, checks, permissions, graders)
     generation = (evaluations, rollouts, batches, campaigns, datasets, *TRAJECTORIES)
-    storage = (files, file_rows, uploads, artifacts, notes)
+    storage = (files, file_rows, uploads, artifacts, notes, found_notes)
     alerting = (alerts, webhooks)
     following = (curves, attempts, followed_events, dashboard)
     others = (*storage, *alerting, indexing, jobs, workers, stack, *following)

@@ -96,6 +96,15 @@ def list_all(
     gateway: Gateway,
     _principal: Principal,
     purpose: FilePurpose | None = None,
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only files with this in their id or name, ignoring the case of ASCII "
+            "letters.",
+        ),
+    ] = None,
     order: Literal["asc", "desc"] = "desc",
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=MAX_FILES_LIMIT)] = MAX_FILES_LIMIT,
@@ -103,7 +112,7 @@ def list_all(
     """List files."""
     with gateway.database.read() as session:
         files, has_more = list_files(
-            session, purpose, after=after, limit=limit, newest_first=order == "desc"
+            session, purpose, text, after=after, limit=limit, newest_first=order == "desc"
         )
     return page_of(files, has_more)
 

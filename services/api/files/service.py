@@ -2,7 +2,7 @@
 
 import time
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from services.api.files.upload import Upload
@@ -37,6 +37,7 @@ def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
 def list_files(
     session: Session,
     purpose: FilePurpose | None,
+    text: str | None,
     *,
     after: str | None,
     limit: int,
@@ -46,6 +47,9 @@ def list_files(
     query = select(FileRow)
     if purpose is not None:
         query = query.where(FileRow.purpose == purpose.value)
+    if text is not None:
+        named = FileRow.filename.icontains(text, autoescape=True)
+        query = query.where(or_(named, FileRow.id.icontains(text, autoescape=True)))
     if after is not None:
         seq = get_file_row(session, after, param="after").seq
         query = query.where(FileRow.seq < seq if newest_first else FileRow.seq > seq)

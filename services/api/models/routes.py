@@ -66,12 +66,21 @@ def register(
 def list_all(
     gateway: Gateway,
     _principal: Principal,
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Only models with this in their name, their hub repository or their "
+            "folder, ignoring the case of ASCII letters.",
+        ),
+    ] = None,
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=MAX_MODELS_LIMIT)] = MAX_MODELS_LIMIT,
 ) -> Page[Model]:
     """List models, newest first."""
     with gateway.database.read() as session:
-        models, has_more = list_models(session, after, limit)
+        models, has_more = list_models(session, text, after, limit)
     return page_of(models, has_more)
 
 

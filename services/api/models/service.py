@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import JsonValue
-from sqlalchemy import Text, cast, delete, select
+from sqlalchemy import Text, cast, delete, or_, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
@@ -101,9 +101,15 @@ def resolve_for_load(session: Session, name: str, settings: Settings) -> Resolve
     return resolve_model(session, name, settings.models_folder, artifacts, settings.trusted_models)
 
 
-def list_models(session: Session, after: str | None, limit: int) -> tuple[list[Model], bool]:
-    """Return up to ``limit`` models, newest first, and whether there are more."""
+def list_models(
+    session: Session, text: str | None, after: str | None, limit: int
+) -> tuple[list[Model], bool]:
+    """Return up to ``limit`` models that contain ``text``, newest first, and whether there are
+    more."""
     query = select(ModelRow)
+    if text is not None:
+        searched = (ModelRow.id, ModelRow.hub_id, ModelRow.folder)
+        query = query.where(or_(*(each.icontains(text, autoescape=True) for each in searched)))
     if after is not None:
         query = query.where(ModelRow.seq < get_model_row(session, after, param="after").seq)
     rows = session.scalars(query.order_by(ModelRow.seq.desc()).limit(limit + 1)).all()

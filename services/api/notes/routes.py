@@ -6,7 +6,13 @@ from fastapi import APIRouter, Query
 
 from services.api.context import Gateway
 from services.api.idempotency import Creation
-from services.api.notes.service import check_subject, create_note, list_notes, remove_note
+from services.api.notes.service import (
+    check_subject,
+    create_note,
+    find_notes,
+    list_notes,
+    remove_note,
+)
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.notes import CreateNote, Note
@@ -20,7 +26,37 @@ router = APIRouter(
     responses=documented_errors(AuthenticationFailed),
 )
 
+found_router = APIRouter(
+    prefix="/v1/notes", tags=["jobs"], responses=documented_errors(AuthenticationFailed)
+)
+
 About = Annotated[str | None, Query(max_length=200, description="Only notes of this trajectory.")]
+
+
+Containing = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        description="Only notes whose text contains this, ignoring the case of ASCII letters.",
+    ),
+]
+
+
+@found_router.get(
+    "", summary="List the notes of all jobs", responses=documented_errors(InvalidRequest, NotFound)
+)
+def list_found_notes(
+    gateway: Gateway,
+    _principal: Principal,
+    text: Containing = None,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Page[Note]:
+    """List the notes about all jobs and their trajectories, newest first."""
+    with gateway.database.read() as session:
+        notes, has_more = find_notes(session, text, after, limit)
+    return page_of(notes, has_more)
 
 
 @router.post(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
@@ -56,15 +56,23 @@ def list_notes(
     query = select(NoteRow).where(NoteRow.job_id == job_id)
     if trajectory_id is not None:
         query = query.where(NoteRow.trajectory_id == trajectory_id)
-    if after is not None:
-        query = query.where(NoteRow.seq < _row(session, job_id, after).seq)
-    rows = session.scalars(query.order_by(NoteRow.seq.desc()).limit(limit + 1)).all()
-    return [note_view(row) for row in rows[:limit]], len(rows) > limit
+    return _page(session, query, after, limit, job_id)
+
+
+def find_notes(
+    session: Session, text: str | None, after: str | None, limit: int
+) -> tuple[list[Note], bool]:
+    """Up to ``limit`` notes about any job that contain ``text``, newest first, and whether there
+    are more; raises `NotFound` for an unknown ``after``."""
+    query = select(NoteRow)
+    if text is not None:
+        query = query.where(NoteRow.text.icontains(text, autoescape=True))
+    return _page(session, query, after, limit)
 
 
 def remove_note(session: Session, job_id: str, note_id: str) -> None:
     """Delete a note; raises `NotFound`."""
-    session.delete(_row(session, job_id, note_id))
+    session.delete(_row(session, note_id, job_id))
 
 
 def count_job_notes(session: Session, job_ids: Sequence[str]) -> Mapping[str, int]:
@@ -94,9 +102,24 @@ def note_view(row: NoteRow) -> Note:
     )
 
 
-def _row(session: Session, job_id: str, note_id: str) -> NoteRow:
-    where = NoteRow.id == note_id, NoteRow.job_id == job_id
-    row = session.scalar(select(NoteRow).where(*where))
+def _page(
+    session: Session,
+    query: Select[NoteRow],
+    after: str | None,
+    limit: int,
+    job_id: str | None = None,
+) -> tuple[list[Note], bool]:
+    if after is not None:
+        query = query.where(NoteRow.seq < _row(session, after, job_id).seq)
+    rows = session.scalars(query.order_by(NoteRow.seq.desc()).limit(limit + 1)).all()
+    return [note_view(row) for row in rows[:limit]], len(rows) > limit
+
+
+def _row(session: Session, note_id: str, job_id: str | None = None) -> NoteRow:
+    query = select(NoteRow).where(NoteRow.id == note_id)
+    if job_id is not None:
+        query = query.where(NoteRow.job_id == job_id)
+    row = session.scalar(query)
     if row is None:
         raise NotFound(f"no note {note_id[:80]!r}", param="note_id", code="note_not_found")
     return row

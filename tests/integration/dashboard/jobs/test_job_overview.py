@@ -130,15 +130,21 @@ def test_the_list_shows_names_subjects_and_main_numbers(
     expect(row.locator(".status.succeeded.doubtful")).to_be_visible()
 
 
-def test_a_search_finds_jobs_models_and_data(page: Page, gateway: GatewayClient, job: str) -> None:
+def test_a_search_finds_jobs_models_data_and_notes(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
     made = gateway.http.get(f"/v1/fine_tuning/jobs/{job}").json()
+    gateway.http.post(f"/v1/jobs/{job}/notes", json={"text": "Loss jumps at step 40"})
     page.goto(str(gateway.http.base_url.join("/ui/workers")))
-    search = page.get_by_label("Search jobs, models and data")
-    for text, found in (("FIRST", job), ("base", "base"), (made["training_file"], "jsonl")):
+    search = page.get_by_label("Search jobs, models, data and notes")
+    file = made["training_file"]
+    for text, found in (("FIRST", job), ("base", "base"), (file, "jsonl"), ("JUMPS", "step 40")):
         search.fill(text)
         search.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_contain_text(text)
         expect(page.get_by_role("row").filter(has_text=found).first).to_be_visible()
     search.fill("nowhere to be found")
     search.press("Enter")
-    expect(page.locator("main .quiet")).to_have_text(["No jobs.", "No models.", "No data."])
+    expect(page.locator("main .quiet")).to_have_text(
+        ["No jobs.", "No models.", "No data.", "No notes."]
+    )

@@ -1,35 +1,27 @@
-// Jobs, models and files that contain a text.
+// Jobs, models, files and notes that contain a text.
 
 import { request, withQuery } from "../core/api.js";
 import { h, table, when } from "../core/dom.js";
 import { bytes, words } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
+import { jobLink } from "../job/named.js";
 import { waiting } from "../job/waiting.js";
+import { trajectoryName } from "../trajectory/sample_name.js";
 import { status } from "./jobs/jobs.js";
 
-const JOBS = 50;
-const MODELS = 1000;
-const FILES = 100;
 const SHOWN = 50;
 
 export async function searchView({ place, signal, query }) {
-  const text = query.get("text") ?? "";
-  const wanted = text.toLowerCase();
-  const isFound = (...values) => values.some((value) => value?.toLowerCase().includes(wanted));
+  const text = (query.get("text") ?? "").trim().slice(0, 200);
   place.append(h("h1", {}, "Search: ", h("bdi", {}, text)));
-  if (!wanted) return;
-  const [jobs, models, files] = await Promise.all([
-    request(withQuery("/v1/jobs", { text, limit: JOBS }), { signal }),
-    request(withQuery("/v1/models", { limit: MODELS }), { signal }),
-    request(withQuery("/v1/files", { limit: FILES }), { signal }),
-  ]);
-  const foundModels = models.data.filter((one) => isFound(one.id, one.hub_id, one.folder)).slice(0, SHOWN);
-  const foundFiles = files.data.filter((one) => isFound(one.id, one.filename)).slice(0, SHOWN);
-  place.append(
-    h("h2", {}, "Jobs"), table(jobs.has_more ? `The newest ${JOBS} of them` : `${jobs.data.length} jobs`, JOB_COLUMNS, jobs.data, "No jobs."),
-    h("h2", {}, "Models"), table(`${foundModels.length} of the newest ${models.data.length} models`, MODEL_COLUMNS, foundModels, "No models."),
-    h("h2", {}, "Data"), table(`${foundFiles.length} of the newest ${files.data.length} files`, FILE_COLUMNS, foundFiles, "No data."),
-  );
+  if (!text) return;
+  const found = (path) => request(withQuery(path, { text, limit: SHOWN }), { signal });
+  const lists = await Promise.all(LISTS.map(([, path]) => found(path)));
+  for (const [index, [title, , columns]] of LISTS.entries()) {
+    const { data, has_more: more } = lists[index];
+    const caption = more ? `The newest ${SHOWN} of those found` : `${data.length} found`;
+    place.append(h("h2", {}, title), table(caption, columns, data, `No ${title.toLowerCase()}.`));
+  }
 }
 
 const JOB_COLUMNS = { Job: jobName, Kind: (job) => words(job.kind), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Created: (job) => when(job.created_at) };
@@ -46,3 +38,16 @@ const FILE_COLUMNS = {
   Size: (one) => bytes(one.bytes),
   Uploaded: (one) => when(one.created_at),
 };
+
+const NOTE_COLUMNS = {
+  Note: (one) => h("span", { class: "long" }, h("bdi", {}, one.text)),
+  About: (one) => [jobLink(one.job_id), one.trajectory_id && [", ", h("a", { href: `/ui/jobs/${one.job_id}/trajectories/${encodeURIComponent(one.trajectory_id)}` }, trajectoryName(one.trajectory_id))]],
+  Written: (one) => when(one.created_at),
+};
+
+const LISTS = [
+  ["Jobs", "/v1/jobs", JOB_COLUMNS],
+  ["Models", "/v1/models", MODEL_COLUMNS],
+  ["Data", "/v1/files", FILE_COLUMNS],
+  ["Notes", "/v1/notes", NOTE_COLUMNS],
+];
