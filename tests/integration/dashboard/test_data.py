@@ -154,7 +154,7 @@ def test_the_form_has_the_tokenization_settings_of_the_method(
     shown = unquote(page.url)
     assert '"max_seq_length":16' in shown.replace(" ", "")
     assert "mask_history" not in shown
-    rows = page.get_by_role("heading", name="Rows").locator("..")
+    rows = page.get_by_role("heading", name="Rows", exact=True).locator("..")
     rows.get_by_text("Equivalent curl and CLI commands").click()
     same = rows.locator(".same pre")
     expect(same).to_contain_text('"max_seq_length": 16')
