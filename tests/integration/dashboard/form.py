@@ -64,7 +64,7 @@ class Form:
         self._page.get_by_role("button", name="Start", exact=True).click()
         expect(self._page).to_have_url(re.compile(r"/ui/jobs/[a-z]+-[0-9a-z]+$"))
         job_id = self._page.url.rpartition("/")[2]
-        expect(self._page.get_by_role("heading", level=1)).to_contain_text(job_id)
+        expect(self._page.get_by_role("button", name=f"Copy {job_id}").first).to_be_visible()
         held = self._gateway.http.get(f"/v1/jobs/{job_id}/request").json()["body"]
         assert part_of(held, shown) == shown
         return job_id

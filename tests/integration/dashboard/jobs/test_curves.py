@@ -323,9 +323,9 @@ def test_overlaid_runs_have_no_more_positions_than_a_chart_can_show(
 ) -> None:
     longer = [measured(gateway, seconds, steps=1000) for seconds in (60, 61)]
     open_view(page, gateway, f"/ui/compare?jobs={','.join([*longer, job])}&axis=time")
-    box = chart(page, "loss").locator("canvas").bounding_box()
-    assert box is not None
     chart(page, "loss").get_by_text("Save", exact=True).click()
+    box = chart(page, "loss").bounding_box()
+    assert box is not None
     with page.expect_download() as found:
         page.get_by_role("button", name="Save loss as CSV").click()
     found.value.save_as(tmp_path / "loss.csv")
