@@ -83,3 +83,9 @@ class VllmOptions(BaseModel):
     startup_timeout_seconds: float = Field(
         default=900.0, ge=1.0, le=7200.0, description="Maximum wait for the engine to be ready."
     )
+
+    def check_drafts(self, min_p: object) -> None:
+        """Raise `ValueError` for drafts and answers that are filtered by ``min_p``: vLLM rejects
+        every such request."""
+        if min_p and isinstance(self.speculation, Drafts):
+            raise ValueError("min_p must be 0 with engine.speculation: drafts are not filtered")

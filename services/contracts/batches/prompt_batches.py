@@ -123,4 +123,6 @@ class PromptBatch(_Strict):
     def _one_answerer(self) -> Self:
         if bool(self.endpoints) == (self.engine is not None):
             raise ValueError("give either endpoints or an engine")
+        if self.engine is not None:
+            self.engine.options.check_drafts(self.body.get("min_p"))
         return self

@@ -207,6 +207,11 @@ class CreateEvaluation(JobRequest):
         return self
 
     @model_validator(mode="after")
+    def _can_draft(self) -> Self:
+        self.engine.check_drafts(self.sampling.min_p)
+        return self
+
+    @model_validator(mode="after")
     def _samples_differ(self) -> Self:
         if self.samples_per_item > 1 and self.sampling.temperature == 0:
             raise ValueError(

@@ -7,7 +7,7 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
-from services.contracts.engine import Drafts, VllmOptions
+from services.contracts.engine import VllmOptions
 from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models.registered import RemoteModel
@@ -102,9 +102,7 @@ class CreateRollout(JobRequest):
 
     @model_validator(mode="after")
     def _can_draft(self) -> Self:
-        if isinstance(self.engine.speculation, Drafts) and self.sampling.min_p > 0.0:
-            message = "min_p must be 0 with engine.speculation: vLLM does not filter drafts by it"
-            raise ValueError(message)
+        self.engine.check_drafts(self.sampling.min_p)
         return self
 
 

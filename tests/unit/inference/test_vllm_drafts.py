@@ -3,12 +3,15 @@
 import json
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from services.contracts.batches.prompt_batches import PromptBatch
 from services.contracts.engine import Drafts, VllmOptions
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.rollouts.rollouts import CreateRollout
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import Accelerator, Runtime
@@ -131,16 +134,38 @@ def test_drafts_are_switched_off_and_on_again() -> None:
     assert worker.propose() == drafts
 
 
-def test_rollouts_with_drafts_are_not_filtered_by_min_p() -> None:
-    asked = {
-        "model": "m",
-        "prompts": [{"question": "1 + 1"}],
-        "sampling": {"min_p": 0.1},
-        "engine": {"speculation": {"tokens": 2}},
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (CreateRollout, {"model": "m", "prompts": [{"question": "1 + 1"}]}),
+        (CreateEvaluation, {"model": "m", "file": "file-1"}),
+        (CreateEvaluation, {"model": "m", "benchmarks": [{"name": "b", "file": "file-1"}]}),
+    ],
+)
+def test_answers_with_drafts_are_not_filtered_by_min_p(
+    asked: tuple[type[BaseModel], dict[str, Any]],
+) -> None:
+    request, fields = asked
+    filtered = {"sampling": {"min_p": 0.1}}
+    drafted = {"engine": {"speculation": {"tokens": 2}}}
+
+    with pytest.raises(ValidationError, match=r"min_p must be 0 with engine\.speculation"):
+        request.model_validate({**fields, **filtered, **drafted})
+
+    request.model_validate({**fields, **filtered})
+    request.model_validate({**fields, **drafted})
+
+
+def test_a_batch_of_prompts_with_drafts_is_not_filtered_by_min_p() -> None:
+    options = {"speculation": {"tokens": 2}}
+    batch = {
+        "records": "in.jsonl",
+        "output": "out.jsonl",
+        "prompting": {"template": "t.yaml"},
+        "engine": {"model": "m", "runtimes": "runtimes", "options": options},
     }
 
-    with pytest.raises(ValidationError, match="min_p must be 0 with"):
-        CreateRollout.model_validate(asked)
+    with pytest.raises(ValidationError, match=r"min_p must be 0 with engine\.speculation"):
+        PromptBatch.model_validate_json(json.dumps({**batch, "body": {"min_p": 0.1}}))
 
-    CreateRollout.model_validate({**asked, "engine": {}})
-    CreateRollout.model_validate({**asked, "sampling": {}})
+    PromptBatch.model_validate_json(json.dumps({**batch, "body": {}}))

@@ -3,29 +3,14 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from services.core.process.runtimes import REPOSITORY
-
-USER = 1_500_000_000
+from tests.unit.sandbox.guest.one_thread import USER, in_a_process
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
-
-def in_a_process(program: str) -> str:
-    """What a program prints; slots have one thread, and a fork of several may hang in setresuid."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
 
 
 def test_a_new_slot_ends_and_removes_what_an_earlier_one_left(tmp_path: Path) -> None:

@@ -2,31 +2,15 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from services.core.process.runtimes import REPOSITORY
 from services.sandbox.guest import helper, syscalls
 from services.sandbox.guest.accounting import ForkBomb
-
-USER = 1_500_000_000
+from tests.unit.sandbox.guest.one_thread import USER, in_a_process
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
-
-def in_a_process(program: str) -> str:
-    """What a program prints; slots have one thread, and a fork of several may hang in setresuid."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
 
 
 def test_a_helper_answers_as_the_user() -> None:
