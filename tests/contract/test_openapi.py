@@ -120,3 +120,22 @@ def test_every_response_matches_openapi(
             continue  # no invalid request can be generated
         with subtests.test(operation.label):
             check_answers(operation, mode, described.url, HEADERS, examples=EXAMPLES)
+
+
+def test_every_list_names_an_after_that_it_does_not_know(described: Described) -> None:
+    given = {
+        path: operations.get("get", {}).get("parameters", ())
+        for path, operations in described.document["paths"].items()
+    }
+    lists = [
+        path
+        for path, parameters in given.items()
+        if "after" in [each["name"] for each in parameters]
+        and not any(each.get("required") for each in parameters)
+    ]
+    with httpx.Client(base_url=described.url, headers=HEADERS, timeout=60) as http:
+        answers = {path: http.get(path, params={"after": "none"}).json() for path in lists}
+
+    named = {path: answer.get("error", {}).get("param") for path, answer in answers.items()}
+    assert named == dict.fromkeys(lists, "after")
+    assert {"/v1/notes", "/v1/webhooks", "/v1/jobs", "/v1/files", "/v1/models"} < named.keys()

@@ -110,16 +110,18 @@ def _page(
     job_id: str | None = None,
 ) -> tuple[list[Note], bool]:
     if after is not None:
-        query = query.where(NoteRow.seq < _row(session, after, job_id).seq)
+        query = query.where(NoteRow.seq < _row(session, after, job_id, param="after").seq)
     rows = session.scalars(query.order_by(NoteRow.seq.desc()).limit(limit + 1)).all()
     return [note_view(row) for row in rows[:limit]], len(rows) > limit
 
 
-def _row(session: Session, note_id: str, job_id: str | None = None) -> NoteRow:
+def _row(
+    session: Session, note_id: str, job_id: str | None = None, *, param: str = "note_id"
+) -> NoteRow:
     query = select(NoteRow).where(NoteRow.id == note_id)
     if job_id is not None:
         query = query.where(NoteRow.job_id == job_id)
     row = session.scalar(query)
     if row is None:
-        raise NotFound(f"no note {note_id[:80]!r}", param="note_id", code="note_not_found")
+        raise NotFound(f"no note {note_id[:80]!r}", param=param, code="note_not_found")
     return row

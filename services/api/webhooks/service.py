@@ -41,7 +41,7 @@ def list_webhooks(session: Session, after: str | None, limit: int) -> tuple[list
     """Up to ``limit`` webhooks, newest first, and whether there are more."""
     query = select(WebhookRow)
     if after is not None:
-        query = query.where(WebhookRow.seq < get_webhook(session, after).seq)
+        query = query.where(WebhookRow.seq < get_webhook(session, after, param="after").seq)
     rows = session.scalars(query.order_by(WebhookRow.seq.desc()).limit(limit + 1)).all()
     return [webhook_view(row) for row in rows[:limit]], len(rows) > limit
 
@@ -76,11 +76,11 @@ def latest_deliveries(session: Session, webhook_id: str, limit: int) -> list[Web
     ]
 
 
-def get_webhook(session: Session, webhook_id: str) -> WebhookRow:
+def get_webhook(session: Session, webhook_id: str, param: str | None = None) -> WebhookRow:
     """The row of a webhook; raises `NotFound`."""
     row = session.scalar(select(WebhookRow).where(WebhookRow.id == webhook_id))
     if row is None:
-        raise NotFound(f"no webhook {webhook_id[:80]!r}", code="webhook_not_found")
+        raise NotFound(f"no webhook {webhook_id[:80]!r}", param=param, code="webhook_not_found")
     return row
 
 
