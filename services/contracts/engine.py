@@ -22,24 +22,35 @@ class Drafts(BaseModel):
         "answers of the engine (arXiv:2411.04975), with the package arctic-inference.",
     )
     tokens: int = Field(default=4, ge=1, le=32, description="Tokens of one draft at most.")
-    min_match: int = Field(
-        default=2, ge=1, le=32, description="Last tokens that must occur before; for ngram alone."
+    min_match: int | None = Field(
+        default=None,
+        ge=1,
+        le=32,
+        description="Last tokens that must occur before; for ngram alone; null: 2, or max_match if "
+        "that is less.",
     )
-    max_match: int = Field(
-        default=5,
+    max_match: int | None = Field(
+        default=None,
         ge=1,
         le=32,
         description="Last tokens that are looked up at most, the longest match first; for ngram "
-        "alone.",
+        "alone; null: 5, or min_match if that is more.",
     )
 
     @model_validator(mode="after")
     def _check_matches(self) -> Self:
-        if self.method != "ngram" and self.model_fields_set & {"min_match", "max_match"}:
+        if self.method != "ngram" and (self.min_match or self.max_match):
             raise ValueError("min_match and max_match are for the method ngram")
-        if self.min_match > self.max_match:
+        least, most = self.matches
+        if least > most:
             raise ValueError("min_match must not be above max_match")
         return self
+
+    @property
+    def matches(self) -> tuple[int, int]:
+        """How many last tokens ngram looks up, at least and at most."""
+        least = self.min_match or min(2, self.max_match or 2)
+        return least, self.max_match or max(5, least)
 
 
 class VllmOptions(BaseModel):

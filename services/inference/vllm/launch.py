@@ -216,7 +216,8 @@ def _check_drafts(runtime: Runtime, options: VllmOptions) -> None:
 def _speculation(drafts: Drafts) -> JsonObject:
     found: JsonObject = {"method": drafts.method, "num_speculative_tokens": drafts.tokens}
     if drafts.method == "ngram":
-        found |= {"prompt_lookup_min": drafts.min_match, "prompt_lookup_max": drafts.max_match}
+        least, most = drafts.matches
+        found |= {"prompt_lookup_min": least, "prompt_lookup_max": most}
     return found
 
 

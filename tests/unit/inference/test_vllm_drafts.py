@@ -97,6 +97,25 @@ def test_drafts_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None
         Drafts.model_validate(wrong)
 
 
+@pytest.mark.parametrize(
+    ("asked", "matches"),
+    [
+        ({}, (2, 5)),
+        ({"method": "suffix", "tokens": 8}, (2, 5)),
+        ({"min_match": 7}, (7, 7)),
+        ({"max_match": 1}, (1, 1)),
+        ({"min_match": 3, "max_match": 4}, (3, 4)),
+    ],
+)
+def test_drafts_are_the_same_when_their_job_is_read_again(
+    asked: dict[str, object], matches: tuple[int, int]
+) -> None:
+    drafts = Drafts.model_validate(asked)
+
+    assert drafts.matches == matches
+    assert Drafts.model_validate(drafts.model_dump(mode="json")) == drafts
+
+
 def test_tokens_are_counted_over_all_engines_and_since_a_restart() -> None:
     counted = engine_counters(EXPOSITION)
 

@@ -47,7 +47,8 @@ class Lookup:
 
     def __init__(self, drafts: Drafts, prompt: Sequence[int]) -> None:
         self._count = drafts.tokens
-        self._lengths = range(drafts.max_match, drafts.min_match - 1, -1)
+        least, most = drafts.matches
+        self._lengths = range(most, least - 1, -1)
         self._tokens: list[int] = []
         self._ends: dict[tuple[int, ...], int] = {}
         for token in prompt:
