@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from services.contracts.rollouts.agent_sessions import AgentRecord, AgentSequence, SequenceRole
 from services.rollouts.log.log import IndexedLog
@@ -173,14 +173,25 @@ def test_the_turns_of_an_agent_lead_to_their_tokens(
     with IndexedLog(gateway.home / "jobs" / job_id) as log:
         log.append(made)
 
-    page.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_id}/trajectories/{made.id}")))
+    requests: list[Route] = []
+
+    def hold(route: Route) -> None:
+        requests.append(route)
+
+    page.route(re.compile("/tokens"), hold)
+    with page.expect_request(re.compile("/tokens")):
+        page.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_id}/trajectories/{made.id}")))
     tree = page.locator(".turn-tree")
     expect(tree.get_by_role("listitem")).to_have_count(3)
     expect(tree.get_by_role("listitem").first).to_contain_text("3 read, 1 written")
     forked = tree.get_by_role("listitem").filter(has_text="discarded").last
     expect(forked).to_contain_text("1 read, 2 written")
     tree.get_by_role("link", name="Turn 2").click()
+    (held,) = requests  # neither repeated for the turn, nor by a new view
+    held.continue_()
+    page.unroute_all()
     expect(page.locator(".tokens [aria-selected=true]")).to_have_attribute("data-position", "5")
+    expect(page.locator(".tokens [role=option]")).to_have_count(6)
     forked.get_by_role("link", name="Turn 3").click()
 
     expect(page.get_by_role("heading", name="Tokens of sequence 1")).to_be_visible()

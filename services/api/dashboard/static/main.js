@@ -174,7 +174,7 @@ function setQuery(parameters) {
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-  if (!link || !isPlain || link.hash || link.origin !== location.origin || !/^\/ui(\/|$)/.test(link.pathname)) return;
+  if (event.defaultPrevented || !link || !isPlain || link.hash || link.origin !== location.origin || !/^\/ui(\/|$)/.test(link.pathname)) return;
   event.preventDefault();
   go(link.href);
 });

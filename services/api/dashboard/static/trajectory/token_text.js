@@ -22,6 +22,7 @@ export class TokenText {
     this.step = h("p", { class: "quiet", hidden: true });
     this.tokens = [];
     this.next = 0;
+    this.loading = null;
     this.current = -1;
     this.overlay = OVERLAYS[chosen] ? chosen : "origin";
     this.list = h("div", {
@@ -48,15 +49,20 @@ export class TokenText {
       this.step, this.legend, this.problem, this.list, this.more, this.details);
   }
 
-  /** Load the next page of tokens. */
-  async load() {
+  /** Load the next page of tokens, unless one is being loaded already; whether there are more now. */
+  load() {
+    this.loading ??= this.loadPage().finally(() => { this.loading = null; });
+    return this.loading;
+  }
+
+  async loadPage() {
     this.more.disabled = true;
     let page;
     try {
       page = await request(withQuery(this.path, { start: this.next, limit: PAGE, sequence: this.sequence }), { signal: this.signal });
     } catch (error) {
       if (!this.signal.aborted) this.problem.textContent = error.message;
-      return;
+      return false;
     } finally {
       this.more.disabled = false;
     }
@@ -69,11 +75,12 @@ export class TokenText {
     this.more.textContent = `Show more (${number(page.total)} tokens in total)`;
     this.problem.textContent = page.text_error ? `Showing token ids only: ${page.text_error}` : "";
     this.paint();
+    return page.data.length > 0;
   }
 
   /** Load up to a token and select it. */
   async reveal(position) {
-    while (position >= this.tokens.length && this.next !== null && !this.problem.textContent) await this.load();
+    while (position >= this.tokens.length && this.next !== null && await this.load());
     this.select(position);
   }
 
