@@ -10,6 +10,8 @@ them up adds zeros, which change no sum. The engine and the learner both compute
 Float32 on CPUs, with the matrix products of MKL as torch 2.13 calls them.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -39,47 +41,63 @@ def linear(states: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return product[: len(product) - missing].reshape(*states.shape[:-1], len(weight))
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, ends: Tensor, scale: float) -> Tensor:
+def in_blocks(states: Tensor) -> Tensor:
+    """Keys or values ``states`` (b, k, l, d) as m whole blocks (m, b, k, `KEYS`, d), the last one
+    filled up with zeros."""
+    filled = functional.pad(states, (0, 0, 0, -states.shape[2] % KEYS))
+    return torch.stack(filled.split(KEYS, dim=2))
+
+
+def attention(query: Tensor, keys: Tensor, values: Tensor, ends: Tensor, scale: float) -> Tensor:
     """Causal attention of the last n tokens of each of b sequences.
 
-    ``query`` (b, h, n, d); ``key`` and ``value`` (b, k, l, d), of which the first ``ends`` (b,) of
-    each sequence count: the others must be finite. h is a multiple of k (grouped queries). Returns
-    (b, h, n, d).
+    ``query`` (b, h, n, d); ``keys`` and ``values`` (m, b, k, `KEYS`, d), of which the first
+    ``ends`` (b,) of each sequence count: the others must be finite. h is a multiple of k (grouped
+    queries). Returns (b, h, n, d).
     """
     b, h, n, d = query.shape
-    k = key.shape[1]
+    k = keys.shape[2]
     groups = h // k
     places = (ends[:, None] - n + torch.arange(n)).repeat(1, groups)
-    rows = query.reshape(b, k, groups * n, d).transpose(0, 1)
-    short = -key.shape[2] % KEYS
-    keys, values = (functional.pad(each, (0, 0, 0, short)) for each in (key, value))
-    parts = []
-    for start in range(0, groups * n, MAX_QUERIES):
-        part = slice(start, start + MAX_QUERIES)
-        queries = rows[:, :, part].transpose(0, 1)
-        parts.append(_attended(queries, keys, values, places[:, part], scale))
+    rows = query.reshape(b, k, groups * n, d)
+    parts = [
+        _attended(rows[:, :, part], keys, values, places[:, part], scale)
+        for part in _slices(groups * n, MAX_QUERIES)
+    ]
     return torch.cat(parts, dim=2).reshape(b, h, n, d)
+
+
+def _slices(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
 def _attended(
     queries: Tensor, keys: Tensor, values: Tensor, places: Tensor, scale: float
 ) -> Tensor:
-    """Attention of ``queries`` (b, k, r, d) at ``places`` (b, r) to whole blocks of keys."""
+    """Attention of ``queries`` (b, k, r, d) at ``places`` (b, r) to whole blocks of keys.
+
+    Blocks after the last place are left out: they would add zeros.
+    """
     b, k, r, d = queries.shape
     missing = -r % QUERIES
     filled = functional.pad(queries, (0, 0, 0, missing)).reshape(b * k, r + missing, d)
-    last = functional.pad(places, (0, missing)).repeat_interleave(k, 0)[:, :, None]
-    blocks = [block.reshape(b * k, KEYS, d) for block in keys.split(KEYS, dim=2)]
+    last = functional.pad(places, (0, missing))[:, :, None]
+    seen_by_all, seen = int(places.min()) + 1, int(places.max()) + 1
     scores = []
-    for number, block in enumerate(blocks):
-        seen = torch.arange(number * KEYS, (number + 1) * KEYS) <= last
-        products = torch.bmm(filled, block.transpose(1, 2)) * scale
-        scores.append(products.masked_fill_(~seen, -torch.inf))
+    for start in range(0, seen, KEYS):
+        block = keys[start // KEYS].flatten(0, 1)
+        products = torch.bmm(filled, block.transpose(1, 2)).mul_(scale)
+        if start + KEYS > seen_by_all:
+            hidden = torch.arange(start, start + KEYS) > last
+            # Added rather than filled in: a mask that several heads share is filled in slowly.
+            bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+            products.unflatten(0, (b, k)).add_(bias[:, None])
+        scores.append(products)
     largest = torch.stack([each.amax(-1) for each in scores]).amax(0)[:, :, None]
     total = torch.zeros_like(largest)
     attended = torch.zeros_like(filled)
-    for each, block in zip(scores, values.split(KEYS, dim=2), strict=True):
+    for each, block in zip(scores, values, strict=False):
         weights = each.sub_(largest).exp_()
         total += weights.sum(-1, keepdim=True)
-        attended += torch.bmm(weights, block.reshape(b * k, KEYS, d))
+        attended += torch.bmm(weights, block.flatten(0, 1))
     return (attended / total).reshape(b, k, r + missing, d)[:, :, :r]

@@ -33,7 +33,8 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc]  # torch is unt
         context.save_for_backward(query, key, value)
         context.scale = scale
         ends = torch.full((len(query),), query.shape[2])
-        return kernels.attention(query, key, value, ends, scale)
+        keys, values = kernels.in_blocks(key), kernels.in_blocks(value)
+        return kernels.attention(query, keys, values, ends, scale)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

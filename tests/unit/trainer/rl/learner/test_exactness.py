@@ -35,17 +35,24 @@ def test_a_rows_product_does_not_depend_on_the_others(rows: int) -> None:
 def test_a_decoded_token_attends_as_in_its_whole_sequence() -> None:
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, heads, 141, 32, generator=generator) for heads in (4, 2, 2))
-    whole = kernels.attention(query, key, value, torch.tensor([141]), 0.2)
+    whole = attention(query, key, value, torch.tensor([141]), 0.2)
 
     ends = torch.tensor(PLACES) + 1
     queries = query[0].transpose(0, 1)[list(PLACES), :, None]
-    decoded = kernels.attention(queries, _cut(key, ends), _cut(value, ends), ends, 0.2)
+    decoded = attention(queries, _cut(key, ends), _cut(value, ends), ends, 0.2)
 
     assert torch.equal(decoded[:, :, 0], whole[0].transpose(0, 1)[list(PLACES)])
     plain = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, is_causal=True, scale=0.2, enable_gqa=True
     )
     torch.testing.assert_close(whole, plain)
+
+
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: torch.Tensor, scale: float
+) -> torch.Tensor:
+    keys, values = kernels.in_blocks(key), kernels.in_blocks(value)
+    return kernels.attention(query, keys, values, ends, scale)
 
 
 def _cut(states: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
