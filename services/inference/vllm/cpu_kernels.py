@@ -1,4 +1,4 @@
-"""Mends two of vLLM's kernels for hosts without GPU, in its own process.
+"""Mends three of vLLM's kernels for hosts without GPU, in its own process.
 
 vLLM 0.32 repeats the temperature and the filters of a sequence for each of its drafted tokens. Its
 kernel for CPUs does so in a copy of whole numbers, and leaves the result as it was allocated:
@@ -8,20 +8,29 @@ It rotates queries and keys by their positions. Its kernel for CPUs takes all he
 one if they come as (tokens, heads, size), as those of latent attention and of LFM2 do: such models
 answer as if they had other weights.
 
+It chooses the experts of a token. Its router for CPUs leaves out the bias that corrects the choice
+where experts have no groups, as in ERNIE 4.5, and knows no sigmoid there, as in MiniMax M2: the
+former answers with other experts, and the latter not at all.
+
 GPUs have kernels of their own, and nothing is changed there.
 """
 
+from typing import Any
+
 from torch import Tensor
 from vllm import _custom_ops as custom_ops
+from vllm.model_executor.layers.fused_moe.router import cpu_router
 from vllm.v1.sample import rejection_sampler
 
 _rotate = custom_ops.rotary_embedding
+_route = cpu_router.CPURouter._compute_routing
 
 
 def mend_kernels() -> None:
     """Replace vLLM's functions; before an engine is made."""
     rejection_sampler.expand_batch_to_tokens = repeated
     custom_ops.rotary_embedding = rotate
+    cpu_router.CPURouter._compute_routing = route
 
 
 def repeated(
@@ -42,3 +51,27 @@ def rotate(positions: Tensor, query: Tensor, key: Tensor | None, *settings: obje
     for each, rotated in zip(states, flat, strict=True):
         if rotated.data_ptr() != each.data_ptr():
             each.copy_(rotated.view_as(each))
+
+
+def route(
+    self: Any, hidden_states: Tensor, router_logits: Tensor, *types: object, **inputs: object
+) -> tuple[Tensor, Tensor]:
+    """The weights and the numbers (tokens, experts of a token) of the chosen experts."""
+    has_bias = self.e_score_correction_bias is not None
+    is_plain = not self.use_grouped_topk and self.custom_routing_function is None
+    if is_plain and (
+        self.scoring_func == "sigmoid" or (self.scoring_func == "softmax" and has_bias)
+    ):
+        chosen: tuple[Tensor, Tensor] = cpu_router._grouped_topk(
+            router_logits,
+            self.top_k,
+            self.renormalize,
+            num_expert_group=1,
+            topk_group=1,
+            scoring_func=self.scoring_func,
+            routed_scaling_factor=self.routed_scaling_factor,
+            e_score_correction_bias=self.e_score_correction_bias,
+        )
+        return chosen
+    routed: tuple[Tensor, Tensor] = _route(self, hidden_states, router_logits, *types, **inputs)
+    return routed

@@ -53,7 +53,12 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "glm4_moe": {"head_dim": 32},
     "gpt_oss": {"layer_types": ["sliding_attention", "full_attention"] * 2},
     "glm4_moe_lite": {"first_k_dense_replace": 1, "topk_method": "noaux_tc"},
-    "hy_v3": {"first_k_dense_replace": 1, "expert_hidden_dim": 96, "route_norm": True},
+    "hy_v3": {
+        "first_k_dense_replace": 1,
+        "expert_hidden_dim": 96,
+        "route_norm": True,
+        "qk_norm": True,
+    },
     "lfm2": {"block_dim": 128},
     "llama4_text": {"attention_chunk_size": 128},
     "longcat_flash": {
@@ -75,12 +80,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "rope_theta": 5e6,
         "swa_rope_theta": 1e4,
     },
-    "minimax_m2": {"rotary_dim": 32, "scoring_func": "sigmoid"},
+    "minimax_m2": {"rotary_dim": 32, "scoring_func": "sigmoid", "use_routing_bias": True},
 }
 """Fields of published files that vLLM reads and transformers has no default for; and a chunk that
 is a block of vLLM's cache."""
 GROWTH = 4.0
 """Initial weights have a deviation of .02; .08 keeps the size of 128 numbers."""
+EXPERT_BIAS = 0.1
+"""Deviation of the biases that choose experts: some tokens get others by it."""
 
 
 @dataclass
@@ -132,10 +139,14 @@ def served(model_type: str, folder: Path, dtype: str) -> Served:
 
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def _spread(model: Any) -> None:
-    """Grow the weights so that layers keep the size of what they are given, and tokens differ."""
+    """Grow the weights so that layers keep the size of what they are given, and tokens differ; and
+    draw the biases that choose experts, which begin as zeros."""
     for name, parameter in model.named_parameters():
         if name.endswith("weight") and parameter.dim() > 1:
             parameter.mul_(GROWTH)
+    for name, values in (*model.named_parameters(), *model.named_buffers()):
+        if name.endswith(("correction_bias", "expert_bias", "moe_statics")):
+            values.normal_(std=EXPERT_BIAS)
 
 
 def _answered(engine: LLM) -> tuple[list[int], Any]:
