@@ -179,9 +179,12 @@ def test_the_turns_of_an_agent_lead_to_their_tokens(
         requests.append(route)
 
     page.route(re.compile("/tokens"), hold)
+    page.route("**/turns", lambda route: route.continue_(url=f"{route.request.url}?limit=2"))
     with page.expect_request(re.compile("/tokens")):
         page.goto(str(gateway.http.base_url.join(f"/ui/jobs/{job_id}/trajectories/{made.id}")))
     tree = page.locator(".turn-tree")
+    expect(tree.get_by_role("listitem")).to_have_count(2)
+    page.get_by_role("button", name="Show more (3 turns in total)").dblclick()
     expect(tree.get_by_role("listitem")).to_have_count(3)
     expect(tree.get_by_role("listitem").first).to_contain_text("3 read, 1 written")
     forked = tree.get_by_role("listitem").filter(has_text="discarded").last
@@ -192,6 +195,7 @@ def test_the_turns_of_an_agent_lead_to_their_tokens(
     page.unroute_all()
     expect(page.locator(".tokens [aria-selected=true]")).to_have_attribute("data-position", "5")
     expect(page.locator(".tokens [role=option]")).to_have_count(6)
+    expect(tree.get_by_role("listitem")).to_have_count(3)
     forked.get_by_role("link", name="Turn 3").click()
 
     expect(page.get_by_role("heading", name="Tokens of sequence 1")).to_be_visible()

@@ -1,6 +1,6 @@
 // The turns of an agent's session as a tree; each leads to its tokens.
 
-import { request, withQuery } from "../core/api.js";
+import { latestOf, request, withQuery } from "../core/api.js";
 import { h, whole } from "../core/dom.js";
 import { number, oneDirection, words } from "../core/format.js";
 
@@ -12,7 +12,8 @@ export async function sessionTree(path, { sequence, color }, tokens, signal) {
   const page = await request(path, { signal });
   const shown = Number(sequence ?? 0);
   const place = h("div", {});
-  const more = h("button", { type: "button", hidden: page.next_start === null }, `Show more (${number(page.total)} turns in total)`);
+  const problem = h("p", { class: "error", role: "alert" });
+  const more = h("button", { type: "button", hidden: page.next_start === null, onclick: () => load() }, `Show more (${number(page.total)} turns in total)`);
   const roots = h("ol", { class: "turn-tree" });
   const known = new Map();
   const add = (turns) => turns.forEach((turn) => {
@@ -29,18 +30,19 @@ export async function sessionTree(path, { sequence, color }, tokens, signal) {
     known.set(turn.number, { item, list, continued: false });
   });
   let next = page.next_start;
-  more.addEventListener("click", async () => {
-    const further = await request(withQuery(path, { start: next }), { signal });
+  const load = latestOf(async (latest) => {
+    problem.textContent = "";
+    const further = await request(withQuery(path, { start: next }), { signal: latest });
     add(further.data);
     next = further.next_start;
     more.hidden = next === null;
-  });
+  }, (error) => { problem.textContent = error.message; }, signal);
   add(page.data);
   place.append(
     h("h2", {}, `Session: ${number(page.total)} turns`),
     h("p", { class: "quiet" }, "Each turn continues the tokens of the one above it, or of the one that it forks from. What the agent rewrote begins a new sequence; answers that it asked for again are discarded, and requests without tools beside such with tools are auxiliary."),
     page.text_error ? h("p", { class: "quiet" }, `Without text: ${page.text_error}`) : "",
-    roots, more);
+    roots, problem, more);
   return place;
 }
 
