@@ -9,10 +9,11 @@ the reward with its 95 % interval. A seed takes about 15 minutes on two cores.
 """
 
 import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
+
+import numpy as np
 
 from examples.demo_3_tool_use.run import prepare, reward
 from examples.demo_3_tool_use.steps import cold_start, reinforcement, rollout
@@ -21,6 +22,7 @@ from examples.demo_common.printer import Printer
 from examples.demo_common.report import values_by_step
 from examples.demo_common.setup import home_folder, local_stack
 from examples.demo_common.steps import Demo
+from services.metrics.paired import student_test
 from temper.types import CreateFineTuningJob, FilePurpose, FineTuningJob
 
 
@@ -91,9 +93,8 @@ def _shown(outcome: Outcome) -> str:
 
 
 def _judge(differences: Sequence[float]) -> None:
-    mean = fmean(differences)
-    half = 1.96 * stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
-    print(f"mean difference {mean:+.3f}, 95 % interval {mean - half:+.3f} to {mean + half:+.3f}")
+    _, (low, high) = student_test(np.array(differences))
+    print(f"mean difference {fmean(differences):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}")
 
 
 if __name__ == "__main__":

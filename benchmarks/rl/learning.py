@@ -10,11 +10,12 @@ without the tool. A seed takes about 12 minutes on two cores.
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
+
+import numpy as np
 
 from examples.demo_3_tool_use.run import NEAR_ZERO, correct, prepare, prepare_tool, reward
 from examples.demo_3_tool_use.steps import (
@@ -29,6 +30,7 @@ from examples.demo_common.printer import Printer
 from examples.demo_common.setup import home_folder, local_stack
 from examples.demo_common.steps import Demo
 from services.contracts.jobs import JobKind
+from services.metrics.paired import student_test
 from temper.client import Temper
 
 TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search": Facts}
@@ -113,8 +115,9 @@ def _judge(gains: Sequence[Gain]) -> bool:
 
 
 def _half_interval(values: Sequence[float]) -> float:
-    """Return half the width of the mean's 95 % interval."""
-    return 1.96 * stdev(values) / math.sqrt(len(values))
+    """Return half the width of the mean's 95 % interval (Student's)."""
+    _, (low, high) = student_test(np.array(values))
+    return (high - low) / 2
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
+
+import numpy as np
 
 from examples.demo_6_real.data import write_data
 from examples.demo_6_real.model import fetch_model
@@ -35,6 +36,7 @@ from examples.demo_common.report import EVENTS, REWARD
 from examples.demo_common.setup import home_folder, local_stack
 from examples.demo_common.steps import Demo
 from services.contracts.recipes import Recipe
+from services.metrics.paired import student_test
 from temper.types import (
     CreateFineTuningJob,
     CreateMerge,
@@ -50,7 +52,6 @@ from temper.types import (
 RECIPES = (Recipe.GRPO, Recipe.DAPO, Recipe.GSPO, Recipe.CISPO)
 MINI_BATCHES = 2
 """Optimizer steps of an update: ratios and their clipping do nothing in a single one."""
-NORMAL = 1.96
 
 
 @dataclass(frozen=True)
@@ -185,10 +186,11 @@ def _share(value: float, ci95: tuple[float, float]) -> str:
 
 
 def _with_interval(values: Sequence[float]) -> str:
-    """The mean over seeds, with its 95 % interval where there are several."""
+    """The mean over seeds, with Student's 95 % interval where there are several."""
     if len(values) < 2:
         return f"{values[0]:+.3f}"
-    return f"{fmean(values):+.3f} +- {NORMAL * stdev(values) / sqrt(len(values)):.3f}"
+    _, (low, high) = student_test(np.array(values))
+    return f"{fmean(values):+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 if __name__ == "__main__":
