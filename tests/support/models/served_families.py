@@ -86,8 +86,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 is a block of vLLM's cache."""
 GROWTH = 4.0
 """Initial weights have a deviation of .02; .08 keeps the size of 128 numbers."""
-EXPERT_BIAS = 0.1
-"""Deviation of the biases that choose experts: some tokens get others by it."""
+CHANGE = 0.1
+"""Deviation of what is added to norms and biases: who leaves one out answers otherwise."""
 
 
 @dataclass
@@ -140,13 +140,13 @@ def served(model_type: str, folder: Path, dtype: str) -> Served:
 @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
 def _spread(model: Any) -> None:
     """Grow the weights so that layers keep the size of what they are given, and tokens differ; and
-    draw the biases that choose experts, which begin as zeros."""
+    change what begins as ones or zeros, as those of norms, biases, and what chooses experts."""
     for name, parameter in model.named_parameters():
         if name.endswith("weight") and parameter.dim() > 1:
             parameter.mul_(GROWTH)
     for name, values in (*model.named_parameters(), *model.named_buffers()):
-        if name.endswith(("correction_bias", "expert_bias", "moe_statics")):
-            values.normal_(std=EXPERT_BIAS)
+        if values.dim() == 1 and name.endswith(("weight", "bias")):
+            values.add_(torch.randn_like(values), alpha=CHANGE)
 
 
 def _answered(engine: LLM) -> tuple[list[int], Any]:
