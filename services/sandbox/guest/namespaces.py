@@ -279,6 +279,7 @@ def _become_first_process() -> None:
     if child == 0:
         syscalls.die_with_parent()
         return
+    syscalls.die_with_parent()  # again: changing the user cleared it
     syscalls.close_from(3)  # above all the channel: it now belongs to the fork
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
 

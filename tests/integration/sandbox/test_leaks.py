@@ -33,7 +33,7 @@ from tests.integration.sandbox.mixed_sessions import SESSIONS, SessionUse
 from tests.integration.sandbox.orphanage import GIVEN_BACK
 from tests.support.processes import Process, running_service
 from tests.support.runtimes import FOLDER, installed_runtime
-from tests.support.sandbox import PREPARED
+from tests.support.sandbox import PREPARED, running_sandbox
 from tests.support.waiting import wait_for
 
 Case = Run | SessionUse
@@ -148,6 +148,25 @@ def test_a_stopped_service_leaves_nothing_behind(service: Service) -> None:
     assert [folder for folder in service.groups if folder.exists()] == []
     assert list(service.temporary.rglob("*")) == []
     assert host_mounts() == mounts
+
+
+def test_a_killed_service_takes_its_stopped_zygotes_with_it(tmp_path: Path) -> None:
+    with running_sandbox(tmp_path, TEMPER_SANDBOX_TIER="full") as sandbox:
+        own = psutil.Process(sandbox.process.pid).children()
+        started = [each for each in own if "zygote.py" in " ".join(each.cmdline())]
+        wait_for(lambda: all(map(_waits, started)), "those that wait for their namespaces")
+        for each in started:
+            each.suspend()
+        sandbox.process.kill()
+
+        _, alive = psutil.wait_procs(started, timeout=60)
+        assert alive == []
+
+
+def _waits(zygote: psutil.Process) -> bool:
+    """Whether it has closed its channel, which belongs to its fork in namespaces from then on."""
+    folder = Path(f"/proc/{zygote.pid}/fd")
+    return not any(str(each.readlink()).startswith("socket:") for each in folder.iterdir())
 
 
 def _kinds(service: Service) -> list[Case]:
