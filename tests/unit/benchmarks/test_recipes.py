@@ -30,9 +30,10 @@ def test_the_table_has_means_and_intervals_over_seeds() -> None:
     lines = summary(curves)
 
     assert lines[0] == "grpo, seed 1: 40.0% (30.0% to 50.0%) -> 60.0% (30.0% to 50.0%)"
-    assert lines[2] == "grpo: mean gain +0.300 +- 0.196"
-    assert [line.split() for line in lines[3:]] == [
-        ["1", "+0.300", "+-", "0.196"],
-        ["2", "+0.500", "+-", "0.196"],
+    # Student's quantile of one degree of freedom is 12.706; the standard error is 0.1.
+    assert lines[2] == "grpo: mean gain +0.300 (-0.971 to +1.571)"
+    assert [line.split(maxsplit=1) for line in lines[3:]] == [
+        ["1", "+0.300 (-0.971 to +1.571)"],
+        ["2", "+0.500 (-0.771 to +1.771)"],
     ]
     assert summary(curves[:1])[1] == "grpo: mean gain +0.200"
