@@ -19,6 +19,7 @@ export function savedViews(menu) {
   const list = h("ul", { class: "saved" });
   const problem = h("p", { class: "error", role: "alert" });
   const name = h("input", { type: "text", maxlength: "100", required: true, "aria-label": "Name of this view" });
+  let suggested = "";
 
   function write(views) {
     problem.textContent = "";
@@ -40,11 +41,13 @@ export function savedViews(menu) {
     event.preventDefault();
     const address = location.pathname + location.search;
     write([...read().filter((one) => one.address !== address), { name: name.value.trim() || address, address }]);
+    name.value = suggested = "";
   };
   menu.append(h("div", { class: "popup" }, h("form", { class: "row", onsubmit: save }, name, h("button", {}, "Save this view")), problem, list));
   menu.addEventListener("toggle", () => {
     if (!menu.open) return;
-    name.value = document.title.replace(/ · Temper$/, "");
+    // The event comes a moment after the menu has opened: what was typed meanwhile stays.
+    if (name.value === suggested) name.value = suggested = document.title.replace(/ · Temper$/, "");
     draw();
   });
   list.addEventListener("click", (event) => { if (event.target.closest("a")) menu.open = false; });
