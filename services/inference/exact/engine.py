@@ -133,6 +133,6 @@ class BlockPlaces:
     def states(self, cache: Tensor) -> Tensor:
         """The states (m, b, k, `kernels.KEYS`, d) in ``cache``; those after an end are 0, whatever
         the cache holds there."""
-        found = cache.reshape(-1, self._size * self._d).index_select(0, self._blocks)
+        found = cache.view(-1, self._size * self._d).index_select(0, self._blocks)
         found.view(-1, self._d).index_fill_(0, self._unused, 0.0)
         return found.view(self._shape)

@@ -87,7 +87,7 @@ is a block of vLLM's cache."""
 GROWTH = 4.0
 """Initial weights have a deviation of .02; .08 keeps the size of 128 numbers."""
 CHANGE = 0.1
-"""Deviation of what is added to norms and biases: who leaves one out answers otherwise."""
+"""Deviation of what is added to norms and biases: an engine without them answers differently."""
 
 
 @dataclass
