@@ -123,7 +123,7 @@ def test_no_view_interprets_markup_or_shows_a_missing_value_or_an_id_for_a_name(
         assert page.title() != "broken"
         assert page.evaluate("document.cookie") == ""
         with suppress(Error):  # names are loaded after what has them
-            page.wait_for_function(f"(ids) => !({IDS_AS_NAMES})(ids).length", arg=ids, timeout=5000)
+            page.wait_for_function(f"(ids) => !({IDS_AS_NAMES})(ids).length", arg=ids)
         found = [*page.evaluate(REORDERED, [BEGIN, END]), *page.evaluate(MISSING)]
         if found := [*found, *page.evaluate(IDS_AS_NAMES, ids)]:
             wrong[address.partition("/ui")[2]] = found

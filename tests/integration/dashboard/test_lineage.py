@@ -145,6 +145,19 @@ def test_a_job_links_to_its_data_parent_and_output(page: Page, gateway: GatewayC
     expect(graph_of(page).locator("[aria-current]")).to_have_text("base")
 
 
+def test_names_are_asked_for_again_on_a_page_that_is_not_redrawn(
+    page: Page, gateway: GatewayClient, expected_errors: list[str]
+) -> None:
+    expected_errors.append("status of 500")
+    job_id = gateway.submit("succeed", training_file=upload(gateway))
+    gateway.wait_until(job_id, "succeeded")
+    page.route("**/ui/names?*", lambda route: route.fulfill(status=500), times=1)
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    links = page.get_by_role("region", name="Lineage").get_by_role("link")
+    expect(links.last).to_have_text("rows.jsonl")
+
+
 def test_a_job_started_from_a_checkpoint_links_to_its_job(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:

@@ -7,17 +7,20 @@ import { copyable } from "./name.js";
 const MOST_KNOWN = 2000;
 const MOST_ASKED = 100; // per request
 const GATHER_MS = 10;
+const REPEAT_MS = 2000;
 const known = new Map(); // names by id; the oldest are forgotten
 let wanted = new Map(); // the texts that wait for the name of an id
 
 /** The name of a job or file as an element: its id until the name has been found. */
 function nameText(id) {
   const text = h("bdi", { "data-named": id }, known.get(id) ?? id);
-  if (!known.has(id)) {
-    if (!wanted.size) setTimeout(ask, GATHER_MS);
-    wanted.set(id, [...(wanted.get(id) ?? []), text]);
-  }
+  if (!known.has(id)) want(id, [text], GATHER_MS);
   return text;
+}
+
+function want(id, texts, delay) {
+  if (!wanted.size) setTimeout(ask, delay);
+  wanted.set(id, [...(wanted.get(id) ?? []), ...texts]);
 }
 
 async function ask() {
@@ -26,14 +29,29 @@ async function ask() {
   for (let first = 0; first < asked.length; first += MOST_ASKED) {
     const part = asked.slice(first, first + MOST_ASKED);
     const found = await request(`/ui/names?${new URLSearchParams(part.map(([id]) => ["of", id]))}`).catch(() => null);
-    if (found === null) continue; // the ids stay, and are asked for again when they are shown again
     for (const [id, texts] of part) {
-      known.set(id, found.names[id] ?? id);
-      // An element may stand for another row by now.
-      for (const text of texts) if (text.dataset.named === id) text.textContent = known.get(id);
+      if (found === null) askAgain(id);
+      else name(id, found.names[id] ?? id, texts);
     }
     while (known.size > MOST_KNOWN) known.delete(known.keys().next().value);
   }
+}
+
+/** Elements of the page that show the name of an id: also those that a redraw has made to. */
+function shownFor(id) {
+  return [...document.querySelectorAll(`[data-named="${CSS.escape(id)}"]`)];
+}
+
+function name(id, found, texts) {
+  known.set(id, found);
+  // An element may stand for another row by now.
+  for (const text of [...texts, ...shownFor(id)]) if (text.dataset.named === id) text.textContent = found;
+}
+
+/** A page that is not redrawn would show the id for good. */
+function askAgain(id) {
+  const texts = shownFor(id);
+  if (texts.length) want(id, texts, REPEAT_MS);
 }
 
 /** A link to a job, or to a page below it, by the job's name. */
