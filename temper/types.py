@@ -40,9 +40,14 @@ from services.contracts.jobs import (
     JobStatus,
     Worker,
 )
-from services.contracts.models.downloads import CreateDownload, Download
-from services.contracts.models.exports import CreateExport, Export
-from services.contracts.models.merges import CreateMerge, Merge
+from services.contracts.models.jobs import (
+    CreateDownload,
+    CreateExport,
+    CreateMerge,
+    Download,
+    Export,
+    Merge,
+)
 from services.contracts.models.registered import Model, ModelFolder, RegisterModel
 from services.contracts.notes import Note
 from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
@@ -73,7 +78,6 @@ from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.sampling import Sampling
 from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
 from services.contracts.stack import StackService
-from services.contracts.training.adaptation import LoraSettings, TrainingType
 from services.contracts.training.checks import Check, CreateCheck
 from services.contracts.training.fine_tuning import (
     Checkpoint,
@@ -96,7 +100,7 @@ from services.contracts.training.online import (
     ReinforcementHyperparameters,
     ReinforcementMethod,
 )
-from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.optimizer import LoraSettings, OptimizerSettings, TrainingType
 from services.contracts.training.policy_loss import KlPenalty, KlTo, PolicyLoss
 from services.contracts.webhooks import CreatedWebhook, EventType, Webhook, WebhookDelivery
 

@@ -35,7 +35,7 @@ from examples.demo_common.printer import Printer
 from examples.demo_common.report import EVENTS, REWARD
 from examples.demo_common.setup import home_folder, local_stack
 from examples.demo_common.steps import Demo
-from services.contracts.recipes import Recipe
+from services.contracts.training.recipes import Recipe
 from services.metrics.paired import student_test
 from temper.types import (
     CreateFineTuningJob,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from benchmarks.rollouts.conversations import SCHEMA, TOOL, Conversation
 from services.contracts.base import JsonObject
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.rollouts.tools.base import EpisodeStart, ToolReply
 

@@ -76,7 +76,7 @@ from services.api.uploads.parts import UploadParts
 from services.api.uploads.routes import router as uploads
 from services.api.webhooks.routes import router as webhooks
 from services.api.webhooks.sender import WebhookSender
-from services.contracts.data.uploads import MAX_PART_BYTES
+from services.contracts.data.files import MAX_PART_BYTES
 from services.contracts.errors import Unavailable
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

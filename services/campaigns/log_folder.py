@@ -17,8 +17,8 @@ from services.campaigns.run.effects import Effect, Place
 from services.campaigns.run.records import Code
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import StepName
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.offline import SupervisedHyperparameters
-from services.contracts.training.stages import Stage
 from services.jobs.campaign_records import CACHED
 
 OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campaign.json"

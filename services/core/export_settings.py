@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from services.contracts.models.destinations import AllowedPlace
+from services.contracts.models.jobs import AllowedPlace
 from services.core.settings import ProcessSettings, split_commas
 
 

@@ -18,9 +18,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import JsonObject
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import TemperError
 from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.sampling import ChatTemplateKwargs
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
 from services.datasets.record import JsonValue

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest, JobFailed
+from services.contracts.sampling import ChatTemplateKwargs
 from services.core.artifacts import ModelSource
 from services.models.embedding_models import computes_embeddings
 from services.models.tokenizer_ids.compare import check_built, check_prepared

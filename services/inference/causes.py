@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.core.process.worker_pool import (
     WorkerEnded,
     WorkerFailed,

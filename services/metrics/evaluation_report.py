@@ -8,7 +8,7 @@ from typing import Any
 
 from services.contracts.evaluation.comparisons import EvaluationComparison
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation
-from services.contracts.evaluation.main_metrics import Direction
+from services.contracts.evaluation.metrics import Direction
 from services.contracts.evaluation.results import DISPUTED, EvaluationMetrics, SampleResult
 from services.metrics.conversations import (
     CONVERSATION_COLUMNS,

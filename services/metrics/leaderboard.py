@@ -7,7 +7,7 @@ from itertools import combinations, starmap
 
 from services.contracts.evaluation.benchmarks import SplitName
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation, declared_metric
-from services.contracts.evaluation.main_metrics import Direction, MainMetric
+from services.contracts.evaluation.metrics import Direction, MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate
 from services.contracts.jobs import JobStatus
 from services.metrics.macro_average import share_items

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, declared_metric
-from services.contracts.evaluation.main_metrics import Direction, MainMetric
+from services.contracts.evaluation.metrics import Direction, MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate, MeasureEstimate
 from services.contracts.rewards.graders import ChemistryGrader, PanoramaGrader
 from services.contracts.rewards.openai_graders import MultiGrader, PythonGrader, ScoreModelGrader

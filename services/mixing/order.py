@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.mixing import MAX_ROWS, MixStrategy
+from services.contracts.llamafactory.names import MAX_ROWS, MixStrategy
 from services.mixing.line_file import LineFile
 
 

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.models.registered import Lineage, ModelKind
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import (
     VALUE_HEAD,
     Artifacts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rewards.rewards import CodeTestsReward, RowChecker
 from services.contracts.sandbox.cases import (
     MAX_CASES,

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import InfrastructureCause
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
 from services.inference.causes import cause_of
 from services.metrics.extraction import strip_reasoning

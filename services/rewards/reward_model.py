@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rewards.rewards import RewardModelReward
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool

@@ -5,7 +5,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.sources import applies, source_of
 from services.contracts.rollouts.trajectories import Trajectory

@@ -2,9 +2,9 @@
 
 import math
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rewards.rewards import EnvironmentReward, StepRewards
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.rewards.interface import RewardFailed, Sample, Score
 
 

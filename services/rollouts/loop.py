@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.multi_turn import (
     CountedCalls,
     MultiTurn,

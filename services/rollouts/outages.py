@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from services.contracts.infrastructure import PAUSE_SHARE, LeftOut
+from services.contracts.failures import PAUSE_SHARE, LeftOut
 from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.process.outages import Outage, Outages
 from services.core.process.reporter import Reporter

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import LeftOut
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import LeftOut
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.prompts import Prompt

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
 from services.contracts.models.registered import Lineage, ModelKind
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.operator_environment import OperatorEnvironment

@@ -24,9 +24,14 @@ if TYPE_CHECKING:
     from services.contracts.evaluation.comparisons import CompareEvaluations, EvaluationComparison
     from services.contracts.evaluation.evaluations import CreateEvaluation, Evaluation
     from services.contracts.evaluation.results import ResultOrder, ResultOutcome, SampleResult
-    from services.contracts.models.downloads import CreateDownload, Download
-    from services.contracts.models.exports import CreateExport, Export
-    from services.contracts.models.merges import CreateMerge, Merge
+    from services.contracts.models.jobs import (
+        CreateDownload,
+        CreateExport,
+        CreateMerge,
+        Download,
+        Export,
+        Merge,
+    )
     from services.contracts.retrieval.indexes import CreateIndexingJob, IndexingJob
     from services.contracts.rollouts.rollouts import CreateRollout, Rollout
     from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.optimizer import TrainingType
 from temper.formats.published_runs import RunSettings
 
 Allowed = Mapping[str, tuple[Any, ...]]

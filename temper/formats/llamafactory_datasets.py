@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.dataset_scripts import ScriptReference
-from services.contracts.training.rows import RowKind
+from services.contracts.training.rows import RowKind, ScriptReference
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"

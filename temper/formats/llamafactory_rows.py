@@ -11,7 +11,7 @@ import ijson
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.foreign_json import escape_line_ends
-from services.contracts.training.mixing import MixStrategy
+from services.contracts.llamafactory.names import MixStrategy
 from services.contracts.training.rows import RowKind, unusable_column
 from services.mixing.line_file import LineFile
 from services.mixing.order import Mixing, drawn

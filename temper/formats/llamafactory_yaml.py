@@ -11,19 +11,19 @@ from services.contracts.llamafactory.argument_values import SPEED_ONLY, missing_
 from services.contracts.llamafactory.arguments import catalogue, check_arguments, check_template
 from services.contracts.llamafactory.closed import ArgumentProblem, refusal
 from services.contracts.llamafactory.idle import idle
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
+from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.placement import Sharding
 from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,
 )
-from services.contracts.training.sharding import Sharding
-from services.contracts.training.stages import Stage
 from services.contracts.yaml_text import parse_yaml
 from services.mixing.order import Mixing
 

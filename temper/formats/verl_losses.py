@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.policy_objectives import Anchor, KlEstimator, Objective, SequenceRatio
 from services.contracts.training.fine_tuning import MethodType
-from services.contracts.training.policy_loss import AdvantageEstimator, Aggregation, RatioLevel
+from services.contracts.training.policy_loss import (
+    AdvantageEstimator,
+    Aggregation,
+    Anchor,
+    KlEstimator,
+    Objective,
+    RatioLevel,
+    SequenceRatio,
+)
 from temper.formats.published_runs import RunSettings
 
 CLIP = 0.2

@@ -14,9 +14,9 @@ from services.contracts.jobs import JobRequest
 from services.contracts.kinds import KINDS, JobKind, kind_of, kind_of_request
 from services.contracts.rollouts.multi_turn import conversation_warnings
 from services.contracts.rollouts.rollouts import CreateRollout
-from services.contracts.training.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.training.offline import OfflineHyperparameters
+from services.contracts.training.rows import SCRIPT_PREFIX
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
 from temper.submission.assignments import parse_path

@@ -17,13 +17,13 @@ from services.contracts.models.registered import ModelKind
 from services.contracts.rewards.graders import RegexGrader
 from services.contracts.sampling import Sampling
 from services.contracts.serving import DeployModel
-from services.contracts.training.adaptation import LoraSettings
 from services.contracts.training.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
 )
 from services.contracts.training.offline import SupervisedHyperparameters, SupervisedMethod
+from services.contracts.training.optimizer import LoraSettings
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]

@@ -14,13 +14,13 @@ from services.contracts.jobs import JobError, JobStatus
 from services.contracts.models.registered import RegisterModel
 from services.contracts.rewards.graders import RegexGrader
 from services.contracts.sampling import Sampling
-from services.contracts.training.adaptation import LoraSettings
 from services.contracts.training.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
 )
 from services.contracts.training.offline import SupervisedHyperparameters, SupervisedMethod
+from services.contracts.training.optimizer import LoraSettings
 from services.core.artifacts import Artifacts
 from tests.e2e.conftest import Platform, running_platform
 from tests.support.models.hub import Hub, Kind, Repository, running_hub

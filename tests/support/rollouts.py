@@ -9,8 +9,8 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import InfrastructureCause
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.rollouts.chat.conversations import ChatTokens, DemonstrationTokens

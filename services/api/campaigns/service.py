@@ -11,8 +11,8 @@ from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
 from services.contracts.campaigns.campaigns import Campaign, CampaignResult, CreateCampaign
+from services.contracts.campaigns.judging import SeedScores
 from services.contracts.campaigns.loops import CampaignLoop, CampaignStep, StepName
-from services.contracts.campaigns.seeds import SeedScores
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
 from services.contracts.models.registered import RemoteModel

@@ -19,9 +19,8 @@ from services.contracts.evaluation.comparisons import (
     ToolCallComparison,
 )
 from services.contracts.evaluation.evaluations import CreateEvaluation
-from services.contracts.evaluation.main_metrics import Direction
+from services.contracts.evaluation.metrics import Direction, ToolCallScores
 from services.contracts.evaluation.results import EvaluationMetrics, SampleResult
-from services.contracts.evaluation.tool_call_scores import ToolCallScores
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts

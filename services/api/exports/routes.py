@@ -19,8 +19,7 @@ from services.contracts.errors import (
     PermissionDenied,
 )
 from services.contracts.jobs import JobKind
-from services.contracts.models.destinations import is_allowed
-from services.contracts.models.exports import CreateExport, Export, ExportModel
+from services.contracts.models.jobs import CreateExport, Export, ExportModel, is_allowed
 from services.core.artifacts import Artifacts
 from services.core.web.errors import documented_errors
 from services.jobs.job import Job, NewJob

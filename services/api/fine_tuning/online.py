@@ -12,8 +12,6 @@ from services.contracts.engine import Drafts
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models.registered import RemoteModel
 from services.contracts.rollouts.multi_turn import conversation_warnings
-from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.training.online import (
     DistillationHyperparameters,
@@ -24,6 +22,8 @@ from services.contracts.training.online import (
     ReinforcementMethod,
     TeacherModel,
 )
+from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.rows import SCRIPT_PREFIX
 
 RewardedMethod = ReinforcementMethod | PpoMethod
 

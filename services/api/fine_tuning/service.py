@@ -19,8 +19,6 @@ from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models.registered import HubName
-from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.dataset_scripts import SCRIPT_PREFIX, ScriptReference
 from services.contracts.training.fine_tuning import (
     HUB_DATASET_PREFIX,
     Checkpoint,
@@ -34,6 +32,8 @@ from services.contracts.training.offline import (
     SupervisedHyperparameters,
     SupervisedMethod,
 )
+from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.rows import SCRIPT_PREFIX, ScriptReference
 from services.core.db.tables import CheckpointRow, FileRow
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job

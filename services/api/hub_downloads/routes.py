@@ -13,7 +13,7 @@ from services.api.jobs.view import state_fields
 from services.api.settings import ApiSettings
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
-from services.contracts.models.downloads import CreateDownload, Download, DownloadModel
+from services.contracts.models.jobs import CreateDownload, Download, DownloadModel
 from services.core.artifacts import Artifacts
 from services.core.web.errors import documented_errors
 from services.jobs.job import REMOTE_SLOT, Job, NewJob

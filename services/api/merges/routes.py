@@ -14,7 +14,7 @@ from services.api.models.service import resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
-from services.contracts.models.merges import CreateMerge, Merge, MergeModel
+from services.contracts.models.jobs import CreateMerge, Merge, MergeModel
 from services.core.web.errors import documented_errors
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job

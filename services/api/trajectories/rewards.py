@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.api.trajectories.listing import TrajectorySelection
-from services.contracts.rewards.histogram import RewardHistogram, StepRewards
+from services.contracts.rewards.audits import RewardHistogram, StepRewards
 from services.rollouts.log.listings import open_kept
 from services.rollouts.log.updates import Steps
 

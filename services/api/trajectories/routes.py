@@ -26,8 +26,7 @@ from services.contracts.errors import (
     Unavailable,
 )
 from services.contracts.kinds import KINDS, JobKind, kind_of
-from services.contracts.rewards.audits import RewardAudit
-from services.contracts.rewards.histogram import MAX_BINS, RewardHistogram
+from services.contracts.rewards.audits import MAX_BINS, RewardAudit, RewardHistogram
 from services.contracts.rollouts.rollouts import TrajectorySummary
 from services.contracts.rollouts.tokens import (
     MAX_TOKENS_PER_PAGE,

@@ -15,7 +15,7 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict
 
 from services.api.files.upload import Upload, printable_name, storage_errors
-from services.contracts.data.uploads import MAX_PART_BYTES, MAX_PARTS, CreateUpload
+from services.contracts.data.files import MAX_PART_BYTES, MAX_PARTS, CreateUpload
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 
 TTL_SECONDS = 3600

@@ -13,11 +13,11 @@ from services.api.context import Gateway, GatewayContext
 from services.api.files.service import add_file, file_view
 from services.api.files.upload import receive_part
 from services.api.uploads.parts import UploadParts, UploadState
-from services.contracts.data.files import File
-from services.contracts.data.uploads import (
+from services.contracts.data.files import (
     MAX_PART_BYTES,
     CompleteUpload,
     CreateUpload,
+    File,
     PartialUpload,
     UploadPart,
 )

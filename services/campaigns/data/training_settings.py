@@ -11,8 +11,8 @@ from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory.arguments import ArgumentRefused, check_arguments
 from services.contracts.llamafactory.closed import ArgumentProblem
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.offline import SupervisedHyperparameters
+from services.contracts.training.optimizer import TrainingType
 from services.contracts.yaml_text import parse_yaml
 
 STAGE = "sft"

@@ -17,9 +17,8 @@ from services.campaigns.run.results import evaluation_rows
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.steps.measurement import begin_part, item_scores
 from services.campaigns.steps.seeds import item_means
-from services.contracts.campaigns.acceptance import AcceptancePolicy, AcceptBy
+from services.contracts.campaigns.judging import MAX_SEEDS, AcceptancePolicy, AcceptBy
 from services.contracts.campaigns.loops import Comparison
-from services.contracts.campaigns.seeds import MAX_SEEDS
 from services.metrics.missing_scores import Score, compare_scores
 
 BY_INTERVAL = AcceptancePolicy()

@@ -23,8 +23,8 @@ from services.contracts.data.files import FilePurpose
 from services.contracts.errors import NotFound
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models.registered import ModelKind
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.offline import SupervisedHyperparameters
+from services.contracts.training.optimizer import TrainingType
 from services.core.db.tables import JobRow, ModelRow
 from services.models.registry import get_model_row
 

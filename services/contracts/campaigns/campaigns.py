@@ -7,12 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import Metadata, Number, Request, Resource
-from services.contracts.campaigns.acceptance import AcceptancePolicy
+from services.contracts.campaigns.judging import AcceptancePolicy, SeedPolicy
 from services.contracts.campaigns.limits import CampaignBudget, CampaignTimeLimits, Limit
 from services.contracts.campaigns.llms import AnswerCaching, CampaignLlm, LlmRole, ScriptLlms
 from services.contracts.campaigns.loops import StepName
-from services.contracts.campaigns.seeds import SeedPolicy
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.data.datasets import DatasetName
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluation.benchmark_entries import BenchmarkName
@@ -22,7 +20,7 @@ from services.contracts.models.registered import ModelId
 from services.contracts.rewards.graders import ExactGrader
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
-from services.contracts.sampling import Sampling
+from services.contracts.sampling import ChatTemplateKwargs, Sampling
 
 MIN_ITEMS = 10
 """Minimum number of items in the search part and in the final part of a benchmark."""

@@ -6,8 +6,8 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
+from services.contracts.campaigns.judging import SeedScores
 from services.contracts.campaigns.llms import LlmRole
-from services.contracts.campaigns.seeds import SeedScores
 
 
 class StepName(StrEnum):

@@ -5,12 +5,11 @@ from typing import Annotated
 from pydantic import Field, StrictBool, StrictInt, StringConstraints
 
 from services.contracts.base import Number, Request
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluation.benchmarks import COMPOSITES, Benchmark, SplitName
 from services.contracts.rewards.graders import MetricsVariant
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
-from services.contracts.sampling import JsonPrediction, Sampling
+from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
 
 BenchmarkName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 FileId = Annotated[str, StringConstraints(min_length=1, max_length=200)]

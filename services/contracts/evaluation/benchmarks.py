@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import Request
-from services.contracts.evaluation.main_metrics import Direction, MetricName
+from services.contracts.evaluation.metrics import Direction, MetricName
 from services.contracts.rewards.graders import (
     BoxedIntegerGrader,
     ChemistryGrader,

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from services.contracts.base import Request, Resource
-from services.contracts.evaluation.main_metrics import Direction
-from services.contracts.evaluation.tool_call_scores import ToolCallScores
+from services.contracts.evaluation.metrics import Direction, ToolCallScores
 
 ComparedValue = Literal["correct", "score"]
 

@@ -6,11 +6,10 @@ from typing import Literal, Self
 from pydantic import Field, StrictInt, ValidationError, model_validator
 
 from services.contracts.base import JsonObject, Number, Resource
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluation.benchmark_entries import BenchmarkEntry, BenchmarkName, FileId
 from services.contracts.evaluation.benchmarks import Benchmark, SplitName, benchmark_of, graded_by
-from services.contracts.evaluation.main_metrics import Direction, MainMetric, MetricName
+from services.contracts.evaluation.metrics import Direction, MainMetric, MetricName
 from services.contracts.evaluation.results import EvaluationMetrics, MacroAverage
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models.registered import RemoteModel
@@ -18,7 +17,7 @@ from services.contracts.rewards.graders import BoxedIntegerGrader, ExactGrader, 
 from services.contracts.rewards.openai_graders import JudgeModel, ScoreModelGrader
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.rollouts.multi_turn import MultiTurn, Tool
-from services.contracts.sampling import JsonPrediction, Sampling
+from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
 
 MAX_BENCHMARKS = 50
 

@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
-from services.contracts.evaluation.tool_call_scores import ToolCallScores
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.evaluation.metrics import ToolCallScores
+from services.contracts.failures import InfrastructureCause, LeftOut
 
 ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
 """The outcome of a response that should contain JSON."""

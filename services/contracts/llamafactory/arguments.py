@@ -20,7 +20,7 @@ from services.contracts.llamafactory.argument_values import (
 )
 from services.contracts.llamafactory.closed import ArgumentProblem, refusal
 from services.contracts.llamafactory.idle import idle
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 
 CATALOGUE_PATH = Path(__file__).with_name("llamafactory_arguments.json")
 

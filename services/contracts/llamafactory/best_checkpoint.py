@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from services.contracts.llamafactory.arguments import ArgumentRefused
 from services.contracts.llamafactory.closed import ArgumentProblem
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 
 METRIC = "metric_for_best_model"
 GENERATED = ("rouge-1", "rouge-2", "rouge-l", "bleu-4", "exact_match")

@@ -1,4 +1,4 @@
-"""Passage indexes: build parameters, summaries and indexing jobs."""
+"""Passage indexes: build parameters, summaries, indexing jobs, and changed documents."""
 
 import re
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from services.contracts.base import Request, Resource
+from services.contracts.base import JsonObject, Request, Resource
 from services.contracts.jobs import JobRequest, JobState
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -142,3 +142,33 @@ class IndexingJob(JobState):
     dense: DenseKind
     version: str | None = Field(default=None, description="The version of the index it made.")
     metrics: IndexBuildMetrics | None = None
+
+
+MAX_DOCUMENTS = 1000
+
+DocumentId = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class PutDocuments(Request):
+    """Documents to add, or to replace by id."""
+
+    documents: list[JsonObject] = Field(
+        min_length=1,
+        max_length=MAX_DOCUMENTS,
+        description="Rows in corpus format: {id, contents}, or {id, title, text, metadata}.",
+    )
+
+
+class DeleteDocuments(Request):
+    """Documents to delete; unknown ids are ignored."""
+
+    ids: list[DocumentId] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+
+
+class DocumentsChanged(Resource):
+    """The result of a change, visible to every later search."""
+
+    index: str
+    object: str = "index.documents"
+    put: int = Field(default=0, description="Documents added or replaced.")
+    deleted: int = Field(default=0, description="Documents that existed and were deleted.")

@@ -1,4 +1,4 @@
-"""What the session of an agent that played a rollout recorded."""
+"""What others recorded of a rollout: the session of an agent that played it, its environment."""
 
 from enum import StrEnum
 
@@ -62,3 +62,14 @@ class AgentRecord(Resource):
         default_factory=list,
         description="Fields of requests that had no effect, such as a temperature of its own.",
     )
+
+
+class EnvironmentRecord(Resource):
+    """The steps of a rollout in an environment, in order."""
+
+    source: str = Field(description="Address of the environment.")
+    rewards: list[float | None] = Field(
+        default_factory=list,
+        description="Reward of each step that the environment took; null where it gave none.",
+    )
+    done: bool = Field(default=False, description="Whether the environment ended the rollout.")

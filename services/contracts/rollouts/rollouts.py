@@ -6,15 +6,15 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models.registered import RemoteModel
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rollouts.trajectories import FinishReason
+from services.contracts.sampling import ChatTemplateKwargs, ControlTokens
 
 MAX_INLINE_PROMPTS = 1000
 MAX_TRAJECTORIES = 1_000_000

@@ -6,9 +6,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import JsonObject, Resource
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.rollouts.agent_sessions import AgentRecord
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import InfrastructureCause, LeftOut
+from services.contracts.rollouts.agent_sessions import AgentRecord, EnvironmentRecord
 from services.contracts.rollouts.tool_runs import ToolRun
 
 KEPT_REPLY_CHARACTERS = 65_536

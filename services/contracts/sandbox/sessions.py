@@ -1,12 +1,22 @@
-"""Stateful sessions: cells that run in one Python kernel and keep its state and files."""
+"""Cells in a Python kernel: stateful sessions that keep its files, and notebooks in a fresh one.
+
+Field names and values of POST /run_jupyter are SandboxFusion's, so that its clients work unchanged.
+Unknown request fields are ignored, as there.
+"""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import Number, Request, Resource
-from services.contracts.sandbox.programs import EncodedFiles, Megabytes
+from services.contracts.sandbox.programs import (
+    CommandResult,
+    EncodedFiles,
+    FetchedPaths,
+    Megabytes,
+    RunStatus,
+)
 
 MimeBundle = dict[str, Any]
 """A display by media type: ``text/plain``, ``image/png`` (in base64), ..."""
@@ -131,3 +141,49 @@ class SessionFile(Resource):
     object: Literal["session.file"] = "session.file"
     bytes: int
     modified_at: int
+
+
+class RunJupyterRequest(BaseModel):
+    """Cells to run in sequence; one that raises does not stop the next."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    cells: list[str] = Field(description="Code of each cell.", examples=[["x = 6 * 7", "x"]])
+    cell_timeout: Number = Field(
+        default=0, description="Time limit of each cell in seconds; zero or less: none."
+    )
+    total_timeout: Number = Field(
+        default=45, description="Time limit of all cells together, in seconds."
+    )
+    kernel: Literal["python3"] = "python3"
+    memory_limit_MB: Megabytes | None = Field(
+        default=-1,
+        description="Memory limit in MiB; null, zero or less: the service's default.",
+    )
+    files: EncodedFiles = {}
+    fetch_files: FetchedPaths = []
+
+
+class JupyterCell(Resource):
+    """Result of a cell."""
+
+    stdout: str
+    stderr: str
+    display: list[MimeBundle]
+    error: list[CellError] = Field(description="The exception that it raised, if any.")
+
+
+class RunJupyterResponse(Resource):
+    """Results of the cells, in order, without those that were not started.
+
+    Success means that every cell ran to its end, whether or not it raised.
+    """
+
+    status: RunStatus
+    message: str = Field(default="", description="Reason unless the status is Success.")
+    driver: CommandResult | None = Field(
+        default=None, description="Result of the kernel's process."
+    )
+    cells: list[JupyterCell] = Field(default=[])
+    executor_pod_name: str | None = None
+    files: dict[str, str] = Field(default={}, description="The fetched files, in base64.")

@@ -8,10 +8,9 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Number, Request, Resource
 from services.contracts.jobs import JobRequest, JobState
+from services.contracts.llamafactory.names import MAX_ROWS, MixStrategy, Stage
 from services.contracts.models.registered import Suffix
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.integrations import Integration
-from services.contracts.training.mixing import MAX_ROWS, MixStrategy
 from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingMethod,
@@ -20,8 +19,8 @@ from services.contracts.training.offline import (
     SupervisedMethod,
 )
 from services.contracts.training.online import DistillationMethod, PpoMethod, ReinforcementMethod
+from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.preference_optimization import DpoMethod, KtoMethod
-from services.contracts.training.stages import Stage
 
 TRAINING_DATASET = "training"
 """The name of the training data, next to those of validation files."""

@@ -19,7 +19,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from services.contracts.base import JsonObject, Number, Request
-from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory.arguments import check_arguments, check_template
 from services.contracts.llamafactory.best_checkpoint import (
@@ -28,14 +27,15 @@ from services.contracts.llamafactory.best_checkpoint import (
     check_metric,
     check_times_of_checkpoints,
 )
-from services.contracts.llamafactory.row_arguments import row_arguments
+from services.contracts.llamafactory.idle import row_arguments
+from services.contracts.llamafactory.names import Stage
 from services.contracts.rewards.graders import GoldGrader
 from services.contracts.rewards.openai_graders import StringCheckGrader, TextSimilarityGrader
-from services.contracts.training.adaptation import LoraSettings, TrainingType
+from services.contracts.sampling import ChatTemplateKwargs, ControlTokens
 from services.contracts.training.fidelity import DEFAULT_LOSSY_SHARE
+from services.contracts.training.optimizer import LoraSettings, TrainingType
+from services.contracts.training.placement import NOT_SHARDED, OWN_SETTINGS, Sharding
 from services.contracts.training.rows import DataFormat, RowKind
-from services.contracts.training.sharding import NOT_SHARDED, OWN_SETTINGS, Sharding
-from services.contracts.training.stages import Stage
 
 Auto = Literal["auto"]
 

@@ -8,19 +8,23 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import Number, Request
-from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.engine import VllmOptions
-from services.contracts.infrastructure import InfrastructureLimits
-from services.contracts.policy_objectives import ExtensionName
-from services.contracts.recipes import Recipe, resolved
+from services.contracts.failures import InfrastructureLimits
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rollouts.sources import SourceName
+from services.contracts.sampling import ChatTemplateKwargs, ControlTokens
 from services.contracts.training.curriculum import Curriculum
 from services.contracts.training.optimizer import OptimizerSettings
 from services.contracts.training.placement import OnlinePlacement
-from services.contracts.training.policy_loss import AdvantageEstimator, PolicyLoss, Renamed
+from services.contracts.training.policy_loss import (
+    AdvantageEstimator,
+    ExtensionName,
+    PolicyLoss,
+    Renamed,
+)
+from services.contracts.training.recipes import Recipe, resolved
 
 PositiveInt = Annotated[StrictInt, Field(ge=1, le=65_536)]
 Steps = Annotated[StrictInt, Field(ge=1, le=10**9)]

@@ -1,11 +1,42 @@
-"""The optimizer of online training, and its use of memory."""
+"""Which weights a training changes, and the optimizer of online training."""
 
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import Number, Request
-from services.contracts.training.adaptation import LoraSettings, TrainingType
+
+
+class TrainingType(StrEnum):
+    """Which weights are trained."""
+
+    FULL = "full"
+    LORA = "lora"
+    FREEZE = "freeze"  # some layers of the model, the others stay frozen
+
+
+class LoraSettings(Request):
+    """Low-rank adaptation, with LLaMA-Factory's defaults. ``alpha`` defaults to twice the rank;
+    null targets: all linear."""
+
+    rank: StrictInt = Field(default=8, ge=1, le=512, description="Rank of the adapter's matrices.")
+    alpha: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Scale of the adapter: its output is multiplied by alpha / rank.",
+    )
+    dropout: Number = Field(
+        default=0.0, ge=0.0, lt=1.0, description="Share of inputs that the adapter drops."
+    )
+    target_modules: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Names of the adapted modules; null: all linear ones.",
+    )
+
 
 Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
 

@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from services.contracts.base import JsonObject, Number, Request
 from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory.names import Stage
 from services.contracts.models.registered import ModelId
 from services.contracts.training.offline import Auto, OfflineHyperparameters
 from services.contracts.training.rows import RowKind
-from services.contracts.training.stages import Stage
 
 DEFAULT_BETA = 0.1
 

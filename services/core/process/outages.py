@@ -14,8 +14,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from services.contracts.errors import JobFailed, TemperError
-from services.contracts.failures import FailureCode
-from services.contracts.infrastructure import OutageReport
+from services.contracts.failures import FailureCode, OutageReport
 from services.core.process.reporter import Reporter
 
 FILE = "outage.json"

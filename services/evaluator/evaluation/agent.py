@@ -7,9 +7,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.sampling import Sampling
+from services.contracts.sampling import ChatTemplateKwargs, Sampling
 from services.core.process.outages import Outages
 from services.core.process.reporter import Reporter
 from services.evaluator.child_process import ChildContext

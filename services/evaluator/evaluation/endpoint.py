@@ -8,8 +8,8 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.results import ToolUse
-from services.contracts.infrastructure import LeftOut
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import LeftOut
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.results import DISPUTED, ParsingOutcome
-from services.contracts.infrastructure import LeftOut
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import LeftOut
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.sampling import JsonPrediction
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.endpoint import Answer, Unanswered

@@ -5,13 +5,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluation.benchmarks import Benchmark, SplitName
 from services.contracts.evaluation.evaluations import declared_metric
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.rollouts.multi_turn import MultiTurn, Tool
-from services.contracts.sampling import JsonPrediction, Sampling
+from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
 from services.core.artifacts import SourceFile
 from services.datasets.validate import PromptTemplate, ValidationSpec
 from services.evaluator.evaluation.reuse import ReuseSpec

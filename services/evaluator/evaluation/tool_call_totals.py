@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from services.contracts.evaluation.results import SampleResult
-from services.contracts.evaluation.tool_call_scores import (
+from services.contracts.evaluation.metrics import (
     CallCounts,
     CallScore,
     CallTable,
     EqualCalls,
     ToolCallScores,
 )
+from services.contracts.evaluation.results import SampleResult
 from services.contracts.rewards.graders import ToolCallsGrader
 from services.metrics.tool_call_rows import predict
 from services.metrics.tool_calls import (

@@ -12,7 +12,7 @@ from services.contracts.evaluation.results import (
     SampleResult,
     ToolUseMetrics,
 )
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.metrics.measures import LOWER_IS_BETTER, Measures, mean_of_clusters

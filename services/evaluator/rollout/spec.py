@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.chat_template import ChatTemplateKwargs, ControlTokens
 from services.contracts.rewards.rewards import WeightedReward
 from services.contracts.rollouts.agents import Agent
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.contracts.sampling import ChatTemplateKwargs, ControlTokens
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import PromptTemplate, ValidationSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint

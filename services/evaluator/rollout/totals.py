@@ -4,7 +4,7 @@ from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.rollouts import (
     RewardSpread,
     RolloutStatistics,

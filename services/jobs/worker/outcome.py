@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from services.contracts.failures import FailureCode
-from services.contracts.infrastructure import OutageReport
+from services.contracts.failures import FailureCode, OutageReport
 from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.db.engine import now
 from services.core.process.reporter import NEEDS_DEVICE, PAUSED, RESULT

@@ -9,7 +9,6 @@ everywhere. An engine on the same GPU leaves the rest of its share to the learne
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import MemoryEstimate
 from services.contracts.training.online import (
     DistillationMethod,
@@ -18,7 +17,7 @@ from services.contracts.training.online import (
     PpoMethod,
     ReinforcementMethod,
 )
-from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.optimizer import OptimizerSettings, TrainingType
 from services.contracts.training.placement import OnlinePlacement
 from services.models.capacity.shape import ModelShape
 from services.models.capacity.training import (

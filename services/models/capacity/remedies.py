@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import MemoryEstimate
 from services.contracts.training.offline import OfflineHyperparameters
 from services.contracts.training.online import OnlineSettings
-from services.contracts.training.optimizer import OptimizerSettings
-from services.contracts.training.sharding import NOT_SHARDED, Sharding
+from services.contracts.training.optimizer import OptimizerSettings, TrainingType
+from services.contracts.training.placement import NOT_SHARDED, Sharding
 from services.models.capacity.shape import ModelShape
 from services.models.capacity.training import estimate, load_of
 

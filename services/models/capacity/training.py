@@ -14,10 +14,10 @@ input, and one layer at a time is computed again.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fine_tuning import MemoryEstimate
 from services.contracts.training.offline import OfflineHyperparameters
-from services.contracts.training.stages import Stage
+from services.contracts.training.optimizer import TrainingType
 from services.models.capacity.shape import LinearShape, ModelShape
 
 TRAINED_BYTES = 18.0

@@ -16,7 +16,7 @@ from services.contracts.errors import (
     StorageFull,
     Unavailable,
 )
-from services.contracts.retrieval.documents import DeleteDocuments, DocumentsChanged, PutDocuments
+from services.contracts.retrieval.indexes import DeleteDocuments, DocumentsChanged, PutDocuments
 from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit

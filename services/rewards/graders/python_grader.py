@@ -5,7 +5,7 @@ import json
 import secrets
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rewards.openai_graders import PythonGrader
 from services.contracts.sandbox.programs import CommandStatus, Language, RunCodeResponse, RunStatus
 from services.inference.clients.json_service import JsonService

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
 from services.rewards.interface import RewardFailed
 from services.rewards.mathematics.costs import is_costly

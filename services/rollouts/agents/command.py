@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.agents import CommandAgent
 from services.core.process.runtimes import MARKER, foreign_environment
 from services.core.process.supervised import (

@@ -1,7 +1,7 @@
 """How an agent fails."""
 
 from services.contracts.errors import TemperError
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 
 
 class AgentFailed(TemperError):

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
+from services.contracts.failures import InfrastructureCause
 from services.contracts.foreign_json import parse_foreign
-from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.origins import origin_of
 from services.contracts.rollouts.agents import Agent, CallableAgent, CommandAgent
 from services.core.operator_environment import OperatorEnvironment

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.agent_sessions import AgentRecord
 from services.contracts.rollouts.agents import Agent
 from services.contracts.rollouts.trajectories import (

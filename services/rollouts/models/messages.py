@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
-from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.rollouts.multi_turn import MultiTurn
-from services.contracts.sampling import Sampling
+from services.contracts.sampling import ChatTemplateKwargs, Sampling
 from services.datasets.record import RowError, StrictDecoder
 from services.inference.chat_answers import ToolCall
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.contracts.base import JsonObject
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.foreign_json import storable_text
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
 from services.contracts.rollouts.trajectories import CallOutcome

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.tool_runs import HttpRun
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.clients.retries import ServiceFailed

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from services.contracts.base import JsonObject
+from services.contracts.failures import InfrastructureCause
 from services.contracts.foreign_json import parse_foreign
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.process.runtimes import MARKER, foreign_environment
 from services.core.process.supervised import kill_tree, nested_tree_name

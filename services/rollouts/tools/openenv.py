@@ -14,8 +14,8 @@ from typing import Any, Self
 import aiohttp
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.failures import InfrastructureCause
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.clients.retries import Retries
 from services.rollouts.tools.base import (

@@ -12,8 +12,8 @@ import aiohttp
 from yarl import URL
 
 from services.contracts.base import JsonObject
+from services.contracts.failures import InfrastructureCause
 from services.contracts.foreign_json import parse_foreign
-from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.causes import cause_of_status
 from services.inference.clients.json_service import LOOPBACK

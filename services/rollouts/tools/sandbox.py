@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from services.contracts.base import JsonObject
+from services.contracts.failures import InfrastructureCause
 from services.contracts.foreign_json import read_foreign
-from services.contracts.infrastructure import InfrastructureCause
 from services.contracts.rollouts.tool_runs import KEPT_CODE_CHARACTERS, ProgramRun, kept_command
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.contracts.sandbox.programs import (

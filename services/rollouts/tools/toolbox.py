@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.contracts.failures import InfrastructureCause
 from services.contracts.foreign_json import storable_text
-from services.contracts.infrastructure import InfrastructureCause
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment

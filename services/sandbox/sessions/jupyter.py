@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
-from services.contracts.sandbox.jupyter import JupyterCell, RunJupyterRequest, RunJupyterResponse
 from services.contracts.sandbox.programs import CommandResult, CommandStatus, RunStatus
-from services.contracts.sandbox.sessions import CellResult, CellStatus
+from services.contracts.sandbox.sessions import (
+    CellResult,
+    CellStatus,
+    JupyterCell,
+    RunJupyterRequest,
+    RunJupyterResponse,
+)
 from services.core.web.auth import ToolPrincipal
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.models.downloads import CreateDownload
+from services.contracts.models.jobs import CreateDownload
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.jobs.claims import Claim

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from services.contracts.models.destinations import HUB, scheme_of
+from services.contracts.models.jobs import HUB, scheme_of
 from services.core.process.reporter import Reporter, succeeded_before
 from services.trainer.errors import explain
 from services.trainer.exporting.package import ExportedFile, package

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import PermissionDenied
-from services.contracts.models.destinations import FOLDER, is_allowed, scheme_of
-from services.contracts.models.exports import CreateExport
+from services.contracts.models.jobs import FOLDER, CreateExport, is_allowed, scheme_of
 from services.contracts.models.registered import Lineage
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

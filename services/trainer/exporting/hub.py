@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from huggingface_hub import CommitOperationAdd, HfApi
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
-from services.contracts.models.destinations import HUB
+from services.contracts.models.jobs import HUB
 from services.trainer.errors import TrainingFailure
 from services.trainer.exporting.package import ExportedFile
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from services.contracts.base import JsonObject
-from services.contracts.models.destinations import Destination
+from services.contracts.models.jobs import Destination
 
 SPEC = "spec.json"
 VARIABLE = "TEMPER_EXPORT_CREDENTIALS"

@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 
 from services.contracts.base import JsonObject
-from services.contracts.models.destinations import FOLDER, scheme_of
+from services.contracts.models.jobs import FOLDER, scheme_of
 from services.trainer.errors import TrainingFailure
 from services.trainer.exporting.package import ExportedFile
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from services.contracts.models.merges import CreateMerge
+from services.contracts.models.jobs import CreateMerge
 from services.contracts.models.registered import DataFile, Lineage, ModelKind
 from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database

@@ -14,10 +14,10 @@ from services.contracts.llamafactory.best_checkpoint import (
     times_of_checkpoints,
 )
 from services.contracts.llamafactory.closed import ArgumentProblem
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fine_tuning import TRAINING_DATASET
-from services.contracts.training.sharding import Sharding
-from services.contracts.training.stages import Stage
+from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.placement import Sharding
 from services.models.capacity.training import fitting_rows, has_whole_logits
 from services.trainer.offline.rows.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec

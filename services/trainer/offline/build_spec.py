@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     MixingSettings,
 )
 from services.contracts.training.offline import OfflineHyperparameters, SupervisedHyperparameters
-from services.contracts.training.stages import Stage
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import Artifacts, SourceFile
 from services.models.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.dataset_scripts import ScriptReference
+from services.contracts.training.rows import ScriptReference
 from services.core.process.runtimes import child_environment
 from services.core.process.server import ServerProcess
 

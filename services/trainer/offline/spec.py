@@ -7,15 +7,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import MixStrategy, Stage
+from services.contracts.sampling import ChatTemplateKwargs
 from services.contracts.training.fidelity import DEFAULT_LOSSY_SHARE
 from services.contracts.training.fine_tuning import Method
-from services.contracts.training.mixing import MixStrategy
 from services.contracts.training.offline import AnswerGrader
+from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.placement import Sharding
 from services.contracts.training.rows import DataFormat, RowKind
-from services.contracts.training.sharding import Sharding
-from services.contracts.training.stages import Stage
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 from services.trainer.offline.scripts import ScriptRun

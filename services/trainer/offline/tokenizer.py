@@ -6,8 +6,8 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.rows import RowKind
-from services.contracts.training.stages import Stage
 from services.models.tokenizer_ids.child import ids_of
 from services.models.tokenizer_ids.compare import RuntimeIds, check_built, compare, probes_of
 from services.models.tokenizer_ids.files import (

@@ -16,9 +16,9 @@ from transformers import AutoConfig
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from services.contracts.llamafactory.arguments import check_arguments
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import Stage
+from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.rows import RowKind
-from services.contracts.training.stages import Stage
 from services.core.artifacts import write_stop_tokens
 from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference.merging.weights import adapter_vocabulary

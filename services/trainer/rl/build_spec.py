@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationMethod, OnlineSettings, TeacherModel
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
 from services.core.process.runtimes import Accelerator, Runtime

@@ -7,7 +7,7 @@ gradient. ``log_ratios`` are log p_old - log p_sampler.
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import SequenceRatio
+from services.contracts.training.policy_loss import SequenceRatio
 
 
 def sequence_log_ratios(log_ratios: Tensor, sequence_of: Tensor, ratio: SequenceRatio) -> Tensor:

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import KlEstimator
-from services.contracts.training.policy_loss import AdvantageEstimator, Aggregation, RatioLevel
+from services.contracts.training.policy_loss import (
+    AdvantageEstimator,
+    Aggregation,
+    KlEstimator,
+    RatioLevel,
+)
 
 EPSILON = 1e-6
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         EvaluationComparison,
         PairedComparison,
     )
+    from services.contracts.evaluation.metrics import CallScore, CallTable
     from services.contracts.evaluation.results import SampleResult
-    from services.contracts.evaluation.tool_call_scores import CallScore, CallTable
     from temper.client import Temper
 
 app = typer.Typer(help="Results of evaluations, and the sample size they need.")

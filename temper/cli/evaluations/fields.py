@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         ItemEstimate,
         ToolUseMetrics,
     )
-    from services.contracts.infrastructure import InfrastructureCause
+    from services.contracts.failures import InfrastructureCause
 
 
 def evaluation_fields(job: Evaluation) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from temper.cli.output import Output
 
 if TYPE_CHECKING:
     from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation
-    from services.contracts.evaluation.main_metrics import MainMetric
+    from services.contracts.evaluation.metrics import MainMetric
     from services.contracts.evaluation.results import EvaluationMetrics, MacroAverage
 
 COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from services.contracts.batches.batches import Batch
     from services.contracts.campaigns.campaigns import Campaign
     from services.contracts.jobs import JobState
-    from services.contracts.models.exports import Export
-    from services.contracts.models.merges import Merge
+    from services.contracts.models.jobs import Export, Merge
     from services.contracts.retrieval.indexes import IndexBuildMetrics
     from services.contracts.serving import Serving
     from services.contracts.training.fine_tuning import MemoryEstimate
@@ -23,8 +22,7 @@ def own_fields(job: JobState) -> dict[str, str | None]:
     """Return the fields that only a job's kind has; None where one is empty."""
     from services.contracts.campaigns.campaigns import Campaign
     from services.contracts.evaluation.evaluations import Evaluation
-    from services.contracts.models.exports import Export
-    from services.contracts.models.merges import Merge
+    from services.contracts.models.jobs import Export, Merge
     from services.contracts.retrieval.indexes import IndexingJob
     from services.contracts.rollouts.rollouts import Rollout
     from services.contracts.serving import Serving
@@ -105,7 +103,7 @@ def _batch_fields(batch: Batch) -> dict[str, str | None]:
 
 def _model_fields(job: Merge | Export | Serving | Campaign) -> dict[str, str | None]:
     from services.contracts.campaigns.campaigns import Campaign
-    from services.contracts.models.merges import Merge
+    from services.contracts.models.jobs import Merge
     from services.contracts.serving import Serving
 
     if isinstance(job, Campaign):

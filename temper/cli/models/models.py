@@ -95,21 +95,21 @@ def register(
 
 
 @app.command()
-@takes_request("services.contracts.models.merges:CreateMerge", {"--suffix": "suffix"})
+@takes_request("services.contracts.models.jobs:CreateMerge", {"--suffix": "suffix"})
 def merge(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
     """Merge an adapter into its base, or convert a GGUF file; a job registers the result."""
     _start("merge", model_id, draft, as_json)
 
 
 @app.command()
-@takes_request("services.contracts.models.exports:CreateExport", {"--to": "destination"})
+@takes_request("services.contracts.models.jobs:CreateExport", {"--to": "destination"})
 def export(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
     """Copy a model's files to a folder, a store or a hub that the operator allows."""
     _start("export", model_id, draft, as_json)
 
 
 @app.command()
-@takes_request("services.contracts.models.downloads:CreateDownload", {})
+@takes_request("services.contracts.models.jobs:CreateDownload", {})
 def download(model_id: ModelName, draft: Draft, as_json: JsonOption = False) -> None:
     """Download a hub model before a job needs it; a job counts its bytes."""
     _start("download", model_id, draft, as_json)

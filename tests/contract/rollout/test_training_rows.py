@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.trajectories import (
     CallOutcome,
     FinishReason,

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from services.contracts.engine import VllmOptions
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.multi_turn import MultiTurn, Tool
 from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.operator_environment import VARIABLE, OperatorEnvironment

@@ -11,8 +11,8 @@ import pytest
 from services.contracts.llamafactory import arguments as contract
 from services.contracts.llamafactory.closed import refusal
 from services.contracts.llamafactory.idle import idle
-from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
+from services.contracts.training.optimizer import TrainingType
 
 from .training_job import DEADLINE, Job, runtime_environment
 

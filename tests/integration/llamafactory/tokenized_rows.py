@@ -12,8 +12,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.rows import RowKind
-from services.contracts.training.stages import Stage
 from services.trainer.hub import model_folder
 from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
 from services.trainer.offline.library.internals import llamafactory_module

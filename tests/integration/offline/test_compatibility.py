@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.offline.library.internals import llamafactory_module
 from tests.support.training.offline import OfflineJob
 

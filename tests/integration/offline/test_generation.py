@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.offline import generation
 from services.trainer.offline.generation import GenerationPrompt, GenerationSetup, generate
 from services.trainer.offline.grading import AnswerPair

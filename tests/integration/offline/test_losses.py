@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.library.sequence_trainer import read_tokens
 from services.trainer.offline.library.untrained_rows import is_trained

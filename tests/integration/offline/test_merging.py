@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.core.process.reporter import RESULT
 from tests.support.training.offline import OfflineJob, rows_of
 

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.models.tokenizer_ids.files import read_chat_templates
 from services.rollouts.chat import open_chat_tokens
 from tests.support.models.tokenizer_kinds import KINDS

@@ -10,7 +10,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.core.process.reporter import REPORTS
 from tests.support.training.offline import OfflineJob
 

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.forward import output_layer
 from services.trainer.offline.library import sequence_forward
 from tests.support.training.offline import OfflineJob

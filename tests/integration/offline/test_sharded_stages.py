@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from tests.support.runtime.compiler import needs_compiler
 from tests.support.training.offline import OfflineJob, rows_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.core.process.reporter import request_pause_of, withdraw_pause
 from tests.support.runtime.compiler import needs_compiler
 from tests.support.training.offline import OfflineJob

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from tests.support.training.offline import OfflineJob, rows_of
 
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}

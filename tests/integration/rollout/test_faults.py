@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
 from services.contracts.rollouts.trajectories import (
     CallOutcome,

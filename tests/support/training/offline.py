@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.core.process.reporter import METRICS, RESULT, Reporter
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library.internals import MODEL_CLASSES, llamafactory_module

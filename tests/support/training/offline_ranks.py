@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.distributed
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.ranks import end_process
 from tests.support.training.offline import OfflineJob, rows_of
 

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from services.campaigns.steps.acceptance import compare
-from services.contracts.campaigns.acceptance import AcceptancePolicy, AcceptBy
 from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.judging import AcceptancePolicy, AcceptBy
 from tests.support.campaigns.run import REQUEST
 
 

@@ -5,7 +5,7 @@ import pytest
 from services.campaigns.data.training_settings import read_settings
 from services.campaigns.run.signals import StepFailed
 from services.contracts.campaigns.loops import Failure
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.optimizer import TrainingType
 
 
 def test_arguments_are_kept_under_their_names() -> None:

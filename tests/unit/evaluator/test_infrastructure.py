@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause as Cause
-from services.contracts.infrastructure import LeftOut
+from services.contracts.failures import InfrastructureCause as Cause
+from services.contracts.failures import LeftOut
 from services.core.process.outages import Outage, Outages
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import cast
 
 from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.metrics import CallCounts, CallTable, ToolCallScores
 from services.contracts.evaluation.results import EvaluationMetrics
-from services.contracts.evaluation.tool_call_scores import CallCounts, CallTable, ToolCallScores
 from services.contracts.rewards.graders import ToolCallsGrader
 from services.contracts.sampling import Sampling
 from services.core.operator_environment import OperatorEnvironment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.core.process.worker_pool import (
     FunctionFailed,
     WorkerEnded,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.core.operator_environment import OperatorEnvironment
 from tests.support.rewards import rewarded, trajectory
 from tests.unit.inference.scripted_server import (

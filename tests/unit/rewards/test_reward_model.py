@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import WorkerPool
 from services.rewards import reward_model

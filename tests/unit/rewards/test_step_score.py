@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rewards.rewards import EnvironmentReward, WeightedReward
-from services.contracts.rollouts.environments import EnvironmentRecord
+from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.scorer import open_scorer

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.core.process.outages import Outage, Outages
 from services.core.process.reporter import Reporter
 from services.rollouts.outages import WINDOW, OutageWatch

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from services.contracts.llamafactory.arguments import ArgumentRefused, catalogue
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import ModelSource
 from services.trainer.offline.arguments import (
     TrainingEnvironment,

@@ -7,8 +7,8 @@ import pyarrow.parquet
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.mixing import MixStrategy
+from services.contracts.llamafactory.names import MixStrategy
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
 from services.datasets.rendering.training_tokens import TokenSettings

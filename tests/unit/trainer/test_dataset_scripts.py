@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.dataset_scripts import ScriptReference
+from services.contracts.training.rows import ScriptReference
 from services.trainer.offline.script_child import ScriptError, rows_of, write
 from services.trainer.offline.scripts import ScriptRun, find_script
 

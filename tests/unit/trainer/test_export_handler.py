@@ -7,7 +7,7 @@ import pytest
 
 from services.contracts.errors import PermissionDenied
 from services.contracts.jobs import JobKind
-from services.contracts.models.exports import CreateExport
+from services.contracts.models.jobs import CreateExport
 from services.contracts.models.registered import Lineage
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate

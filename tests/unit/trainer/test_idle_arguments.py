@@ -9,19 +9,19 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory.arguments import catalogue, check_arguments
 from services.contracts.llamafactory.closed import ArgumentProblem, refusal
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingHyperparameters,
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
+from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,
     PreferenceLoss,
 )
-from services.contracts.training.stages import Stage
 
 PISSA: JsonObject = {"pissa_init": True}
 UNEVALUATED: JsonObject = {"val_size": 0.1, "eval_strategy": "no"}

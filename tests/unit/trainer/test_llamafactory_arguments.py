@@ -11,7 +11,7 @@ from services.contracts.llamafactory.arguments import (
     check_template,
 )
 from services.contracts.llamafactory.closed import ArgumentProblem, refusal
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 
 
 def refused(key: str, value: JsonValue) -> ArgumentRefused:

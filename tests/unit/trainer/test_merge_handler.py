@@ -10,7 +10,7 @@ from services.api.merges.routes import create_merge
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
-from services.contracts.models.merges import CreateMerge
+from services.contracts.models.jobs import CreateMerge
 from services.contracts.models.registered import Lineage
 from services.core.artifacts import STOP_TOKENS, VALUE_HEAD, Artifacts, ModelSource
 from services.core.db.engine import Database

@@ -11,11 +11,11 @@ from services.contracts.training.offline import (
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
+from services.contracts.training.placement import Sharding
 from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,
 )
-from services.contracts.training.sharding import Sharding
 from services.trainer.offline.arguments import sharding_arguments
 
 METHODS = [

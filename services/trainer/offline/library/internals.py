@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.offline.library.compatibility import close_seams
 
 _PHASES = {

@@ -23,7 +23,7 @@ from peft import PeftModel, get_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
 from safetensors.torch import load_file, save_file
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.core.artifacts import ADAPTER_CONFIG
 from services.trainer.model_files import MODEL_FOLDER, copy_model
 from services.trainer.offline.job_dir import leads

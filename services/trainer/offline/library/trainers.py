@@ -10,7 +10,7 @@ import torch
 from peft import PeftModel, set_peft_model_state_dict
 from safetensors.torch import load_file
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.core.artifacts import VALUE_HEAD
 from services.trainer.offline.generation import IGNORED
 from services.trainer.offline.library.answer_tokens import AnswerTokens

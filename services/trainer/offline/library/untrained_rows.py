@@ -5,7 +5,7 @@ template are checked when they are prepared."""
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from services.contracts.training.stages import Stage
+from services.contracts.llamafactory.names import Stage
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.generation import IGNORED
 from services.trainer.offline.library.internals import llamafactory_module

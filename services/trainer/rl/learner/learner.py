@@ -11,9 +11,8 @@ from torch import Tensor
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationHyperparameters, PpoHyperparameters
-from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.optimizer import OptimizerSettings, TrainingType
 from services.models.tokenizer_ids.id_map import map_ids
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.learner.card_memory import CardMemory, HostAdamW

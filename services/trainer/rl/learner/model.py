@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import LoraSettings, TrainingType
 from services.contracts.training.online import PpoHyperparameters
-from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.optimizer import LoraSettings, OptimizerSettings, TrainingType
 from services.trainer.forward.exact import compute_exactly, in_whole_rows
 from services.trainer.forward.output_layer import OutputLayer, Reader, Readings, read_logits
 from services.trainer.forward.packing import (

@@ -6,18 +6,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import BY_COVARIANCE, Anchor, SequenceRatio
 from services.contracts.training.online import (
     Critic,
     PpoHyperparameters,
     ReinforcementHyperparameters,
 )
 from services.contracts.training.policy_loss import (
+    BY_COVARIANCE,
     Aggregation,
+    Anchor,
     KlPenalty,
     KlTo,
     PolicyLoss,
     RatioLevel,
+    SequenceRatio,
 )
 from services.trainer.rl.corrections import sequence_log_ratios
 from services.trainer.rl.extensions import (

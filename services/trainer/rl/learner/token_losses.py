@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import Objective
-from services.contracts.training.policy_loss import PolicyLoss
+from services.contracts.training.policy_loss import Objective, PolicyLoss
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
 from services.trainer.rl.extensions import ObjectiveFunction, checked
 from services.trainer.rl.losses import Clipping, Surrogate, clipped_surrogate_loss

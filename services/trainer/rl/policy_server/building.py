@@ -5,8 +5,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import OnlineSettings
+from services.contracts.training.optimizer import TrainingType
 from services.core.artifacts import ADAPTER_CONFIG
 from services.core.process.reporter import Reporter
 from services.inference.vllm.model_config import read_model_config

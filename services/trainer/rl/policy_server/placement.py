@@ -6,9 +6,8 @@ from pathlib import Path
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.online import DistillationMethod
-from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.optimizer import OptimizerSettings, TrainingType
 from services.contracts.training.placement import OnlinePlacement, PlacementMode
 from services.trainer.rl.direct import Transport
 from services.trainer.rl.spec import Online, OnlineSpec

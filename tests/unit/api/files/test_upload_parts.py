@@ -8,8 +8,7 @@ import pytest
 
 from services.api.uploads import parts as module
 from services.api.uploads.parts import UploadParts, UploadState
-from services.contracts.data.files import FilePurpose
-from services.contracts.data.uploads import CreateUpload
+from services.contracts.data.files import CreateUpload, FilePurpose
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 
 

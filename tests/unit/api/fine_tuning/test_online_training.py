@@ -10,10 +10,10 @@ from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.models.service import remove_model
 from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
-from services.contracts.recipes import Recipe
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.contracts.training.online import ReinforcementHyperparameters
 from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.recipes import Recipe
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow

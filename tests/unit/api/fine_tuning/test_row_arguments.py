@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from services.contracts.llamafactory.arguments import check_arguments
-from services.contracts.llamafactory.row_arguments import row_arguments
+from services.contracts.llamafactory.idle import row_arguments
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fine_tuning import Method
-from services.contracts.training.stages import Stage
 
 VALUES: dict[str, Any] = {"integer": 64, "string": "Be brief.", "boolean": True}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.mixing import MixStrategy
+from services.contracts.llamafactory.names import MixStrategy
 from services.mixing.order import Mixing, drawn
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory.arguments import ArgumentRefused
-from services.contracts.training.adaptation import TrainingType
+from services.contracts.training.optimizer import TrainingType
 from temper.formats.llamafactory_yaml import parse_llamafactory_yaml
 
 LORA = """

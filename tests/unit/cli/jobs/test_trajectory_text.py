@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.tool_runs import (
     HttpRun,
     Passage,

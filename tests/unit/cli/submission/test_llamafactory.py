@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.optimizer import TrainingType
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission, SubmissionError
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.contracts.training.adaptation import TrainingType
 from services.contracts.training.fine_tuning import CreateFineTuningJob
+from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import JobFailed
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.core.process.outages import Outage

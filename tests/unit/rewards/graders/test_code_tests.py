@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.sandbox.cases import Case
 from services.contracts.sandbox.programs import Language
 from services.core.operator_environment import OperatorEnvironment

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.rewards.interface import RewardFailed
 from services.rewards.mathematics import equality
 from services.rewards.mathematics.costs import is_refused

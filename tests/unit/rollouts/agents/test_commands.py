@@ -12,7 +12,7 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import PermissionDenied
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.contracts.rollouts.agents import CommandAgent
 from services.contracts.rollouts.trajectories import CallOutcome, Trajectory
 from services.core.process.runtimes import MARKER

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.inference.token_engine.base import EngineFailed

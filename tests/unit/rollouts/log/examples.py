@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.tool_runs import (
     HttpRun,
     Passage,

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from services.contracts.infrastructure import InfrastructureCause
+from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.loop import MAX_PLAYS

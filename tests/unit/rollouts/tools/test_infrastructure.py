@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment

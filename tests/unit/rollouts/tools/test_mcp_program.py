@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment

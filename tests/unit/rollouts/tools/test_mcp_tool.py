@@ -12,7 +12,7 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import PermissionDenied
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment

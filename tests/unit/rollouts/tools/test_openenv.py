@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest, JobFailed, PermissionDenied
-from services.contracts.infrastructure import InfrastructureCause as Cause
+from services.contracts.failures import InfrastructureCause as Cause
 from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling, Tool
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.core.operator_environment import OperatorEnvironment

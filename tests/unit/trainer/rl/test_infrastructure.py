@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.infrastructure import InfrastructureCause, LeftOut
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.contracts.training.online import ReinforcementMethod
 from services.core.process.outages import Outages

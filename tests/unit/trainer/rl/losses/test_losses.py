@@ -3,8 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.policy_objectives import KlEstimator
-from services.contracts.training.policy_loss import Aggregation, RatioLevel
+from services.contracts.training.policy_loss import Aggregation, KlEstimator, RatioLevel
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from services.contracts.policy_objectives import (
+from services.contracts.training.policy_loss import (
     Covariance,
     KlEstimator,
     Objective,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.base import JsonObject
-from services.contracts.training.adaptation import TrainingType
-from services.contracts.training.optimizer import OptimizerSettings
+from services.contracts.training.optimizer import OptimizerSettings, TrainingType
 from services.inference.token_engine.base import TurnSampling
 from services.trainer.rl.direct import DirectTransport, Transport
 from services.trainer.rl.policy_server.placement import Devices, transport_of

@@ -1,4 +1,6 @@
-"""Several seeds of a campaign's models: when there are, and how each one scored."""
+"""How a campaign judges its models: the seeds of each, and when one is accepted."""
+
+from enum import StrEnum
 
 from pydantic import Field, StrictInt
 
@@ -49,3 +51,31 @@ class SeedScores(Resource):
     model: str
     search_score: float | None = None
     final_score: float | None = None
+
+
+class AcceptBy(StrEnum):
+    """Statistic of the gain over the best model that must exceed the bound."""
+
+    INTERVAL = "interval"  # the low end of its 95 % interval
+    MEAN = "mean"  # its mean, whatever its interval: half of all models without a gain have one
+
+
+class AcceptancePolicy(Request):
+    """A model is accepted if its gain on the search part, by ``by``, is more than ``above``."""
+
+    by: AcceptBy = AcceptBy.INTERVAL
+    above: Number = Field(
+        default=0.0,
+        ge=0.0,
+        le=1e6,
+        description="Bound that the gain per item must exceed, in the unit of scores.",
+    )
+
+    def accepts(self, difference: float, ci95: tuple[float, float]) -> bool:
+        """Whether a gain with this interval, in the direction of improvement, is accepted."""
+        return (ci95[0] if self.by is AcceptBy.INTERVAL else difference) > self.above
+
+    def __str__(self) -> str:
+        """The policy in words."""
+        what = "the whole 95 % interval" if self.by is AcceptBy.INTERVAL else "the mean"
+        return f"{what} of the gain above {self.above:g}"

@@ -1,6 +1,17 @@
-"""Strategies that mix the rows of several files; their meaning is LLaMA-Factory's."""
+"""LLaMA-Factory's names of training stages and of strategies to mix data sets."""
 
 from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """The LLaMA-Factory stage that a method runs."""
+
+    SFT = "sft"  # supervised
+    DPO = "dpo"
+    KTO = "kto"
+    RM = "rm"  # reward_model
+    PT = "pt"  # pretraining
+
 
 MAX_ROWS = 50_000_000
 """Maximum rows of a mixture: a small probability repeats the other datasets many times."""
