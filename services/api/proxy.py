@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -44,14 +44,15 @@ class ToolService:
     """A service behind the gateway; `tool_services` lists them.
 
     ``url`` is its origin and ``api_key`` the key that the gateway sends. ``start`` tells an
-    operator how to start it. ``body_bytes`` and ``seconds`` limit a request, ``calls`` the number
-    of concurrent ones.
+    operator how to start it, ``exits`` how the local stack failed to, if it did. ``body_bytes``
+    and ``seconds`` limit a request, ``calls`` the number of concurrent ones.
     """
 
     name: str
     url: str
     api_key: str | None = field(repr=False)
     start: str
+    exits: Callable[[], str | None]
     routes: tuple[ToolRoute, ...]
     body_bytes: int
     seconds: float
@@ -258,9 +259,10 @@ class Upstream:
         logger.warning("%s at %s: %r", name, self.service.url, error)
         match error:
             case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+                exits = self.service.exits()
+                why = f"it is {exits}; GET /v1/services says why" if exits else self.service.start
                 return Unavailable(
-                    f"the {name} cannot be reached; {self.service.start}",
-                    code=f"{name}_unavailable",
+                    f"the {name} cannot be reached: {why}", code=f"{name}_unavailable"
                 )
             case TimeoutError():
                 return GatewayTimeout(

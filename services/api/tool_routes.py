@@ -6,6 +6,7 @@ from services.api.context import Gateway
 from services.api.examples import CASES, CELLS, PROGRAM, QUERIES, SEARCH
 from services.api.proxy import ToolRoute, ToolService, Upstream, forward
 from services.api.settings import ApiSettings
+from services.api.stack import degraded
 from services.contracts.errors import (
     AuthenticationFailed,
     BadGateway,
@@ -40,6 +41,7 @@ def sandbox(settings: ApiSettings) -> ToolService:
         url=settings.sandbox_url,
         api_key=key.get_secret_value() if key is not None else None,
         start="`temper serve sandbox` starts it, TEMPER_SANDBOX_URL says where it is",
+        exits=lambda: degraded(settings.home).get("sandbox"),
         routes=(
             ToolRoute("/run_code", "Run code", RunCodeRequest, RunCodeResponse, PROGRAM),
             ToolRoute(
@@ -71,6 +73,7 @@ def retrieval(settings: ApiSettings) -> ToolService:
         url=settings.retrieval_url,
         api_key=key.get_secret_value() if key is not None else None,
         start="`temper serve retrieval` starts it, TEMPER_RETRIEVAL_URL says where it is",
+        exits=lambda: degraded(settings.home).get("retrieval"),
         routes=(
             ToolRoute("/retrieve", "Search passages", RetrieveRequest, RetrieveResponse, QUERIES),
             ToolRoute("/v1/search", "Search an index", SearchRequest, SearchResponse, SEARCH),

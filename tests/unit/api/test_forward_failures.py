@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import socket
 import struct
 import threading
@@ -12,6 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from services.contracts.stack import ServiceCondition, ServiceStatus
+from temper.stack.services import Service
+from tests.support.stack_record import record_stack
 from tests.support.waiting import wait_for
 from tests.unit.api.tool_upstream import (
     ANSWER,
@@ -71,6 +75,22 @@ def test_the_error_for_an_unavailable_service_says_how_to_start_it(start: Start)
     assert "`temper serve sandbox` starts it" in error_of(answer)["message"]
     assert answer.headers["retry-after"]
     assert client.get("/readyz").status_code == 200  # jobs do not depend on it
+
+
+def test_the_error_for_a_service_that_the_stack_cannot_start_says_so(
+    start: Start, tmp_path: Path
+) -> None:
+    failed = ServiceCondition(status=ServiceStatus.FAILED, exits=7, reason="log: /secret")
+    (tmp_path / "home").mkdir()
+    record_stack(tmp_path / "home", os.getppid(), {Service.SANDBOX: failed})
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        client = start(sandbox_url=f"http://127.0.0.1:{kept.getsockname()[1]}")
+
+        message = error_of(client.post("/run_code", json={}))["message"]
+
+    expected = "the sandbox cannot be reached: it is failed (exits: 7); GET /v1/services says why"
+    assert message == expected
 
 
 def test_requests_succeed_once_the_service_is_back(start: Start, upstream: ToolUpstream) -> None:

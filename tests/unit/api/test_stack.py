@@ -7,9 +7,8 @@ import pytest
 
 from services.api.stack import degraded, services_of_stack
 from services.contracts.stack import ServiceCondition, ServiceStatus, StackService
-from temper.stack.processes import identify
 from temper.stack.services import Service
-from temper.stack.state import RunningService, StackFile, StackState, StackStatus
+from tests.support.stack_record import record_stack
 
 FAILED = ServiceCondition(
     status=ServiceStatus.FAILED,
@@ -22,16 +21,8 @@ FAILED = ServiceCondition(
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    own = identify(os.getpid())
     conditions = {Service.API: ServiceCondition(), Service.TRAINER: FAILED}
-    services = [
-        RunningService(name=name, process=own, log=tmp_path / name, condition=condition)
-        for name, condition in conditions.items()
-    ]
-    state = StackState(
-        status=StackStatus.READY, url="", supervisor=own, services=services, started_at=0
-    )
-    StackFile(tmp_path).write(state)
+    record_stack(tmp_path, os.getpid(), conditions)
     return tmp_path
 
 
