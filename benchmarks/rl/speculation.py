@@ -27,7 +27,7 @@ from services.inference.vllm.counters import EngineCounters
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import open_chat_tokens
-from services.trainer.rl.speculation.lookup import Replay
+from services.trainer.rl.speculation import Replay
 from tests.support.runtimes import FOLDER
 
 NAME = "policy"

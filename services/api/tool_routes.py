@@ -24,8 +24,8 @@ from services.contracts.sandbox.cases import RunCasesRequest, RunCasesResponse
 from services.contracts.sandbox.programs import RunCodeRequest, RunCodeResponse
 from services.contracts.sandbox.sessions import RunJupyterRequest, RunJupyterResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
+from services.core.web.bodies import documented_body
 from services.core.web.errors import documented_errors
-from services.core.web.json_body import documented_body
 
 
 def tool_services(settings: ApiSettings) -> tuple[ToolService, ...]:

@@ -10,13 +10,11 @@ from services.campaigns.run.history import best_loop, judged_loops, measurement_
 from services.campaigns.run.records import Attempt, Code, Feedback, Measurement, Proposal, Record
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
-from services.campaigns.steps.acceptance import measure_noise
 from services.campaigns.steps.coding import write_code
-from services.campaigns.steps.feedback import judge
-from services.campaigns.steps.measurement import parts_of
+from services.campaigns.steps.feedback import judge, measure_noise
+from services.campaigns.steps.measurement import FixedModel, measure_seeds, parts_of
 from services.campaigns.steps.proposal import propose
 from services.campaigns.steps.running import run_experiment
-from services.campaigns.steps.seeds import FixedModel, measure_seeds
 from services.contracts.campaigns.campaigns import CampaignResult
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import StepName

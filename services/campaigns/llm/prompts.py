@@ -3,8 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from services.campaigns.data.lengths import lengths_of_file, lengths_text
-from services.campaigns.data.rows import DATA, MAX_DATA_BYTES
+from services.campaigns.data.rows import DATA, MAX_DATA_BYTES, lengths_of_file, lengths_text
 from services.campaigns.run.records import Code, Measurement, Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.scripts.script import SCRIPT

@@ -1,8 +1,7 @@
 """Coding: the LLM writes a data script and settings until they pass increasingly costly checks."""
 
 from services.campaigns.data.benchmark import KnownItems
-from services.campaigns.data.lengths import made_text, rows_made
-from services.campaigns.data.rows import read_rows
+from services.campaigns.data.rows import made_text, read_rows, rows_made
 from services.campaigns.data.training_settings import TrainingSettings, read_settings
 from services.campaigns.llm import prompts
 from services.campaigns.llm.conversation import Conversation
@@ -11,7 +10,7 @@ from services.campaigns.run.records import Code, Failed, Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
 from services.campaigns.scripts.script import check_script, run_script
-from services.campaigns.steps.training import try_training
+from services.campaigns.steps.running import try_training
 from services.contracts.campaigns.loops import Failure
 from services.metrics.fences import fenced_blocks
 

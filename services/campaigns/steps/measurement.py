@@ -1,8 +1,18 @@
-"""Measures a model on both parts of the benchmark with ordinary evaluation jobs."""
+"""Measures a model on both parts of the benchmark with ordinary evaluation jobs: over several seeds
+where the search part is too small for one to tell much.
 
+A seed is that of the training and of the sampling of its evaluations, so that the mean over seeds
+says more of the data and the settings than of one training's luck. The number of seeds is fixed
+before any further one is begun, by the number of items and the budget alone: stopping at a score
+that pleases would make chance look like a gain.
+"""
+
+import contextlib
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from services.campaigns.data.benchmark import (
     FINAL,
@@ -14,10 +24,13 @@ from services.campaigns.data.benchmark import (
     write_rows,
 )
 from services.campaigns.run.effects import Effect
-from services.campaigns.run.records import Measurement, Scores, WrongSample
+from services.campaigns.run.records import Measurement, Scores, SeedMeasurement, WrongSample
 from services.campaigns.run.results import ResultRow, evaluation_rows
 from services.campaigns.run.run import CampaignRun
+from services.campaigns.run.signals import BudgetSpent, StepFailed
 from services.contracts.campaigns.campaigns import CreateCampaign
+from services.contracts.campaigns.limits import Limit
+from services.contracts.campaigns.loops import Failure
 from services.contracts.data.files import FilePurpose
 from services.metrics.repeated import pass_at_k
 
@@ -149,3 +162,121 @@ def _shown(row: ResultRow, items: Sequence[Item]) -> WrongSample:
         gold=row.gold,
         answer=(row.answer or "")[:ANSWER_CHARACTERS],
     )
+
+
+class Models(Protocol):
+    """The models of an experiment, by seed."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether another seed yields different scores."""
+
+    def begin(self, seed: int) -> object:
+        """Create the first jobs of a seed once, without waiting for them."""
+
+    def model(self, seed: int) -> str:
+        """The name of the model once it exists; until then, raises `Waiting`."""
+
+
+@dataclass(frozen=True)
+class FixedModel:
+    """One model for every seed; only its sampled responses differ."""
+
+    run: CampaignRun
+    name: str
+    parts: Parts
+
+    @property
+    def varies(self) -> bool:
+        """Whether another seed yields different scores."""
+        return self.run.request.sampling.temperature > 0
+
+    def begin(self, seed: int) -> object:
+        """Create the evaluations of a seed."""
+        return begin_measurement(self.run, self.name, self.parts, seed)
+
+    def model(self, seed: int) -> str:
+        """The model, whose evaluations have been created."""
+        self.begin(seed)
+        return self.name
+
+
+def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement:
+    """Measure the model of the first seed, and those of further seeds as policy and budget allow.
+
+    Raises `StepFailed` when the first seed fails, or a further one through a fault of settings or
+    data. A further seed stopped by the environment or the budget is left out, with a note.
+    """
+    first = measure(run, models.model(0), parts)
+    wanted = run.request.seeds.most
+    if wanted == 1 or not models.varies or len(parts.search) >= run.request.seeds.below_items:
+        return first
+    number, notes = _affordable(run, wanted)
+    measured = [_of_seed(0, first)]
+    with contextlib.suppress(BudgetSpent):  # met again below
+        for seed in range(1, number):
+            models.begin(seed)
+    for seed in range(1, number):
+        try:
+            found = measure(run, models.model(seed), parts, seed)
+        except BudgetSpent as spent:
+            notes.append(f"the limit of {spent.limit} was reached before seed {seed} had scores")
+        except StepFailed as failed:
+            if failed.failure is not Failure.ENVIRONMENT:
+                raise StepFailed(failed.failure, f"seed {seed}: {failed.message}") from failed
+            notes.append(f"seed {seed}: {failed.message}")
+        else:
+            measured.append(_of_seed(seed, found))
+            first = first.model_copy(update={"shares": first.shares and found.shares})
+    note = f"{len(measured)} of {wanted} seeds: {'; '.join(notes)}" if notes else None
+    return first.model_copy(
+        update={
+            "search": item_means([each.search for each in measured]),
+            "final": item_means([each.final for each in measured]),
+            "seeds": measured,
+            "seeds_note": note,
+        }
+    )
+
+
+def _affordable(run: CampaignRun, wanted: int) -> tuple[int, list[str]]:
+    """The number of seeds, decided once, and what limits it."""
+
+    async def decide() -> Effect:
+        number, limit = _within_budget(run, wanted)
+        share = f"{run.request.seeds.budget_share:.0%}"
+        why = f"more would take over {share} of what the limit of {limit} leaves" if limit else ""
+        run.note(f"Loop {run.loop}: {number} of {wanted} seeds" + (f"; {why}" if why else ""))
+        return Effect({"seeds": number, "note": why})
+
+    decided = run.once("seeds", decide).response
+    return int(decided["seeds"]), [str(decided["note"])] if decided["note"] else []
+
+
+def _within_budget(run: CampaignRun, wanted: int) -> tuple[int, Limit | None]:
+    """How many seeds the policy's share of the budget covers, at the cost of the first."""
+    spent, share = run.time_of_jobs(), run.request.seeds.budget_share
+    number, limit = wanted, None
+    for left, cost, name in (
+        (run.budget.seconds_left, spent.seconds, Limit.HOURS),
+        (run.gpu_seconds_left(), spent.gpu_seconds, Limit.GPU_HOURS),
+    ):
+        if left is None or cost <= 0:
+            continue
+        affordable = 1 + math.floor(share * max(0.0, left) / cost)
+        if affordable < number:
+            number, limit = affordable, name
+    return number, limit
+
+
+def _of_seed(seed: int, found: Measurement) -> SeedMeasurement:
+    return SeedMeasurement(seed=seed, model=found.model, search=found.search, final=found.final)
+
+
+def item_means(of_seeds: Sequence[Scores]) -> Scores:
+    """The mean of each item; one seed without a score leaves the item without one."""
+    means: Scores = {}
+    for item in of_seeds[0]:
+        given = [score for scores in of_seeds if (score := scores[item]) is not None]
+        means[item] = math.fsum(given) / len(given) if len(given) == len(of_seeds) else None
+    return means

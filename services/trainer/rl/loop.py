@@ -37,7 +37,7 @@ from services.trainer.rl.metrics import IdleShares, StepClock, batch_metrics, ro
 from services.trainer.rl.prompts import PromptSampler
 from services.trainer.rl.scheduler import RolloutScheduler
 from services.trainer.rl.spec import PassThreshold
-from services.trainer.rl.speculation.trial import Speculation
+from services.trainer.rl.speculation import Speculation
 from services.trainer.rl.weight_sync import (
     PROBE_TOKENS,
     PROBES,

@@ -71,7 +71,7 @@ from services.trainer.rl.spec import (
     response_budget,
     rewards_of,
 )
-from services.trainer.rl.speculation.trial import Speculation
+from services.trainer.rl.speculation import Speculation
 from services.trainer.rl.weight_folder import weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 

@@ -10,7 +10,7 @@ import pytest
 
 from services.campaigns.gateway import Gateway
 from services.campaigns.settings import CampaignSettings
-from services.campaigns.steps.training import merge_path
+from services.campaigns.steps.running import merge_path
 
 
 @pytest.fixture

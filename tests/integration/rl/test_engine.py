@@ -22,7 +22,7 @@ from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.spec import GuestSpec
-from services.trainer.rl.speculation.lookup import Lookup, Replay
+from services.trainer.rl.speculation import Lookup, Replay
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightChanges
 from tests.support.rl.distribution import LARGEST_DISTANCE, LARGEST_SURPLUS, distance, surplus
 from tests.support.runtimes import installed_runtime

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from services.campaigns.steps.acceptance import compare
+from services.campaigns.steps.feedback import compare
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.judging import AcceptancePolicy, AcceptBy
 from tests.support.campaigns.run import REQUEST

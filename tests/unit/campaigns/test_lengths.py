@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.campaigns.data.benchmark import KnownItems
-from services.campaigns.data.lengths import lengths_of_rows, made_text, rows_made
-from services.campaigns.data.rows import Row, Rows, read_rows
+from services.campaigns.data.rows import Row, Rows, lengths_of_rows, made_text, read_rows, rows_made
 from services.campaigns.llm.prompts import datasets_text
 from services.campaigns.run.records import Attempt, Code, Feedback, Proposal
 from services.campaigns.run.run import CampaignRun

@@ -7,7 +7,7 @@ import pytest
 from services.campaigns.data.benchmark import KnownItems, Parts
 from services.campaigns.run.records import Attempt, Code, Measurement
 from services.campaigns.run.run import CampaignRun
-from services.campaigns.steps import running, seeds
+from services.campaigns.steps import measurement, running
 from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from tests.support.campaigns.run import StoredCampaign, measured
@@ -19,8 +19,8 @@ def test_data_of_final_items_alone_give_the_llm_a_measurement_and_no_failure(
     def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measurement:
         return Measurement.model_validate(measured(model, 3))
 
-    monkeypatch.setattr(seeds, "measure", measure)
-    monkeypatch.setattr(seeds, "begin_measurement", lambda *_: {})
+    monkeypatch.setattr(measurement, "measure", measure)
+    monkeypatch.setattr(measurement, "begin_measurement", lambda *_: {})
     campaign.create()
     campaign.finished_script(1)
     run = campaign.run()

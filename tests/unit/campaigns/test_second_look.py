@@ -9,8 +9,7 @@ from services.campaigns.loop import advance
 from services.campaigns.run.records import Attempt, Code, Feedback, Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import Waiting
-from services.campaigns.steps.acceptance import FALSE_CAMPAIGNS, _level, compare, is_clear
-from services.campaigns.steps.feedback import judge
+from services.campaigns.steps.feedback import FALSE_CAMPAIGNS, _level, compare, is_clear, judge
 from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import StepName
 from tests.support.campaigns.gateway import GatewayOfTest

@@ -8,7 +8,7 @@ from services.campaigns.data.training_settings import read_settings
 from services.campaigns.run.records import Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed, Waiting
-from services.campaigns.steps.training import create_training
+from services.campaigns.steps.running import create_training
 from services.contracts.campaigns.loops import Failure, StepName
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import ModelRow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from services.contracts.engine import Drafts
-from services.trainer.rl.speculation.lookup import Lookup
+from services.trainer.rl.speculation import Lookup
 from tests.support.rl.distribution import (
     LARGEST_DISTANCE,
     LARGEST_SURPLUS,

@@ -15,8 +15,7 @@ from services.core.process.reporter import REPORTS, Reporter
 from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.counters import EngineCounters
 from services.rollouts.activity import Activity, Phase
-from services.trainer.rl.speculation.lookup import Lookup, Replay
-from services.trainer.rl.speculation.trial import Speculation
+from services.trainer.rl.speculation import Lookup, Replay, Speculation
 from tests.support.trajectories import trajectory
 from tests.support.virtual_time import run_in_virtual_time
 

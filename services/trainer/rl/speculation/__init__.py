@@ -1,1 +1,0 @@
-"""Speculative decoding of rollouts: what drafts would save, and whether they pay."""
