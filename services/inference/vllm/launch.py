@@ -63,6 +63,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 CPU_ENTRY = "services.inference.vllm.cpu_entry"
 EXACT_ENTRY = "services.inference.vllm.exact_entry"
 GUARD = "services.inference.vllm.guard.Guard"
+MENDED_WORKER = "services.inference.vllm.loading.MendedWorker"
 WEIGHT_WORKER = "services.inference.weights.worker.WeightWorker"
 WEIGHT_BACKEND = "temper"
 SUFFIXES = "arctic_inference"
@@ -166,6 +167,7 @@ def plan_offline(
     _check_drafts(runtime, options)
     arguments = [f"--model={model.location}", *_model_arguments(model, options)]
     arguments += ["--enable-prefix-caching", "--disable-log-stats"]
+    arguments += ["--worker-extension-cls", MENDED_WORKER]
     if options.disable_cascade_attn:
         arguments += ["--disable-cascade-attn"]
     extra = {"VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1", "TMPDIR": str(scratch)}
@@ -226,8 +228,9 @@ def _route_arguments(routes: Routes) -> list[str]:
     if routes.tokens:
         arguments += ["--enable-scale-out", "--logprobs-mode", "processed_logprobs"]
         arguments += ["--max-logprobs", str(TOP_K_LIMIT)]
+    worker = WEIGHT_WORKER if routes.weights else MENDED_WORKER
+    arguments += ["--worker-extension-cls", worker]
     if routes.weights:
-        arguments += ["--worker-extension-cls", WEIGHT_WORKER]
         arguments += ["--weight-transfer-config", json.dumps({"backend": WEIGHT_BACKEND})]
     if routes.weights or routes.adapters or routes.sleep or routes.guarded:
         arguments += ["--middleware", GUARD]

@@ -7,6 +7,7 @@ Importing it makes the engine below known to vLLM, before a worker builds the on
 from vllm.distributed.weight_transfer import WeightTransferEngineFactory
 
 from services.inference.vllm.draft_switch import DraftSwitch
+from services.inference.vllm.loading import MendedWorker
 from services.inference.weights.direct_engine import DirectEngine
 
 BACKEND = "temper"
@@ -14,5 +15,5 @@ BACKEND = "temper"
 WeightTransferEngineFactory.register_engine(BACKEND, DirectEngine)
 
 
-class WeightWorker(DraftSwitch):
+class WeightWorker(DraftSwitch, MendedWorker):
     """What a policy's worker can do beside vLLM's own."""

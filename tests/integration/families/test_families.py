@@ -99,8 +99,10 @@ def fails(family: dict[str, Any]) -> bool:
 @pytest.mark.long
 def test_a_served_family_has_the_log_probabilities_of_transformers(tmp_path: Path) -> None:
     asked = {
+        "ApertusForCausalLM": "apertus",
         "Ernie4_5_MoeForCausalLM": "ernie4_5_moe",
         "Glm4MoeLiteForCausalLM": "glm4_moe_lite",
+        "LagunaForCausalLM": "laguna",
         "Lfm2ForCausalLM": "lfm2",
         "Qwen3MoeForCausalLM": "qwen3_moe",
     }

@@ -26,6 +26,7 @@ from vllm import LLM, SamplingParams
 from vllm.model_executor.models import registry
 
 from services.inference.vllm.cpu_kernels import mend_kernels
+from services.inference.vllm.loading import mend_loading
 from tests.support.models.tiny_configs import VOCABULARY, Sizes, tiny_config
 
 LIMIT_SECONDS = 120.0
@@ -223,4 +224,5 @@ if __name__ == "__main__":
     engine_processes.get_mp_context = lambda: multiprocessing.get_context("fork")
     registry._run_in_subprocess = lambda inspect: inspect()
     mend_kernels()
+    mend_loading()
     main()

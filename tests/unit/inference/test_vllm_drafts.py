@@ -60,7 +60,7 @@ def test_drafts_are_those_of_the_options_and_are_switched_in_trainings_alone(
         "prompt_lookup_min": 2,
         "prompt_lookup_max": 4,
     }
-    assert served == {}
+    assert served["--worker-extension-cls"].endswith(".MendedWorker")
     assert trained["--worker-extension-cls"].endswith(".WeightWorker")
 
 
