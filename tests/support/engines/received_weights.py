@@ -30,7 +30,7 @@ from services.inference.vllm.launch import WEIGHT_BACKEND
 from services.inference.weights import cuda_handles
 from services.inference.weights.worker import WeightWorker
 from services.trainer.rl import direct
-from services.trainer.rl.learner import publishing
+from services.trainer.rl.learner import sending
 
 SHAPES = {"a.norm.weight": (5,), "a.attn.q.weight": (7, 4), "b.attn.q.weight": (300, 3)}
 LIMIT = 64
@@ -130,9 +130,9 @@ def check_buffers() -> None:
             "torch.cuda.ipc_collect": lambda: None,
         }.items():
             stack.enter_context(mock.patch(name, replaced))
-        stack.enter_context(mock.patch.object(publishing, "reduce_tensor", reduce))
-        stack.enter_context(mock.patch.object(publishing, "CHUNK_BYTES", LIMIT))
-        sender = publishing.WeightSender(sent, torch.bfloat16)
+        stack.enter_context(mock.patch.object(sending, "reduce_tensor", reduce))
+        stack.enter_context(mock.patch.object(sending, "CHUNK_BYTES", LIMIT))
+        sender = sending.WeightSender(sent, torch.bfloat16)
         for version in (1, 2):
             chunks = 0
             with updating(engine):
@@ -170,7 +170,7 @@ class Members:
 
 def check_broadcast() -> None:
     """Weights pass through a broadcast, cut alike on both sides."""
-    assert publishing.CHUNK_BYTES == direct.CHUNK_BYTES
+    assert sending.CHUNK_BYTES == direct.CHUNK_BYTES
     group, model = Members(), Loaded()
     engine, sent = engine_of(model), weights(torch.float32)
     joined: list[Any] = []
@@ -200,11 +200,11 @@ def check_broadcast() -> None:
             all_reduce=lambda tensors, comms: (tensors, comms),
             broadcast=group.send,
         )
-        stack.enter_context(mock.patch.object(publishing, "nccl", replaced_nccl))
-        sender = publishing.WeightSender(sent, torch.bfloat16)
+        stack.enter_context(mock.patch.object(sending, "nccl", replaced_nccl))
+        sender = sending.WeightSender(sent, torch.bfloat16)
         described = direct.group_of(sender.make_group(), 1)
         for limit in (LIMIT, direct.CHUNK_BYTES):
-            stack.enter_context(mock.patch.object(publishing, "CHUNK_BYTES", limit))
+            stack.enter_context(mock.patch.object(sending, "CHUNK_BYTES", limit))
             info = json.loads(json.dumps({**described, "packed_buffer_size_bytes": limit}))
             engine.init_transfer_engine(engine.parse_init_info({"group": info}))
             sender.join_group("engine", 2)

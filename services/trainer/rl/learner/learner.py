@@ -55,7 +55,8 @@ from services.trainer.rl.learner.protocol import (
     SendChunk,
     Update,
 )
-from services.trainer.rl.learner.publishing import Publisher, WeightSender, can_send
+from services.trainer.rl.learner.publishing import Publisher
+from services.trainer.rl.learner.sending import WeightSender, can_send
 from services.trainer.rl.learner.state import (
     atomic_folder,
     gather_policy_weights,
