@@ -2,24 +2,44 @@
 uses FSDP only for processes with accelerators.
 """
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file
+import torch
+from safetensors.torch import load_file, save_file
 
 from services.contracts.llamafactory.names import Stage
+from services.core.artifacts import VALUE_HEAD
 from services.core.process.reporter import request_pause_of, withdraw_pause
 from tests.support.runtime.compiler import needs_compiler
 from tests.support.training.offline import OfflineJob
 
 
+@pytest.fixture
+def scored(base: Path, tmp_path: Path) -> Path:
+    """A model with a value head, and without dropout before it: sharded rows are padded, so that a
+    new head and what is dropped would be drawn otherwise."""
+    folder = tmp_path / "scored"
+    shutil.copytree(base, folder)
+    file = folder / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps(config | {"summary_dropout_prob": 0.0}))
+    width = config["hidden_size"]
+    weight = torch.randn(1, width, generator=torch.Generator().manual_seed(0)) / width**0.5
+    head = {"v_head.summary.weight": weight, "v_head.summary.bias": torch.zeros(1)}
+    save_file(head, folder / VALUE_HEAD)
+    return folder
+
+
 @pytest.mark.long
 @needs_compiler
 def test_zero_3_trains_the_same_reward_model_and_resumes_after_a_pause(
-    base: Path, tmp_path: Path
+    scored: Path, tmp_path: Path
 ) -> None:
-    copied = OfflineJob(tmp_path / "copied", base, Stage.RM)
-    sharded = OfflineJob(tmp_path / "sharded", base, Stage.RM, sharding="zero3")
+    copied = OfflineJob(tmp_path / "copied", scored, Stage.RM)
+    sharded = OfflineJob(tmp_path / "sharded", scored, Stage.RM, sharding="zero3")
 
     expected = copied.run_in_processes(2)
     request_pause_of(sharded.folder)
