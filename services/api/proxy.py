@@ -44,15 +44,15 @@ class ToolService:
     """A service behind the gateway; `tool_services` lists them.
 
     ``url`` is its origin and ``api_key`` the key that the gateway sends. ``start`` tells an
-    operator how to start it, ``exits`` how the local stack failed to, if it did. ``body_bytes``
-    and ``seconds`` limit a request, ``calls`` the number of concurrent ones.
+    operator how to start it, ``trouble`` its state in the local stack if it does not run there.
+    ``body_bytes`` and ``seconds`` limit a request, ``calls`` the number of concurrent ones.
     """
 
     name: str
     url: str
     api_key: str | None = field(repr=False)
     start: str
-    exits: Callable[[], str | None]
+    trouble: Callable[[], str | None]
     routes: tuple[ToolRoute, ...]
     body_bytes: int
     seconds: float
@@ -259,8 +259,9 @@ class Upstream:
         logger.warning("%s at %s: %r", name, self.service.url, error)
         match error:
             case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-                exits = self.service.exits()
-                why = f"it is {exits}; GET /v1/services says why" if exits else self.service.start
+                trouble = self.service.trouble()
+                told = f"it does not run: {trouble}; GET /v1/services says why"
+                why = told if trouble else self.service.start
                 return Unavailable(
                     f"the {name} cannot be reached: {why}", code=f"{name}_unavailable"
                 )

@@ -24,8 +24,8 @@ from services.contracts.sandbox.cases import RunCasesRequest, RunCasesResponse
 from services.contracts.sandbox.programs import RunCodeRequest, RunCodeResponse
 from services.contracts.sandbox.sessions import RunJupyterRequest, RunJupyterResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
-from services.core.web.bodies import documented_body
 from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body
 
 
 def tool_services(settings: ApiSettings) -> tuple[ToolService, ...]:
@@ -41,7 +41,7 @@ def sandbox(settings: ApiSettings) -> ToolService:
         url=settings.sandbox_url,
         api_key=key.get_secret_value() if key is not None else None,
         start="`temper serve sandbox` starts it, TEMPER_SANDBOX_URL says where it is",
-        exits=lambda: degraded(settings.home).get("sandbox"),
+        trouble=lambda: degraded(settings.home).get("sandbox"),
         routes=(
             ToolRoute("/run_code", "Run code", RunCodeRequest, RunCodeResponse, PROGRAM),
             ToolRoute(
@@ -73,7 +73,7 @@ def retrieval(settings: ApiSettings) -> ToolService:
         url=settings.retrieval_url,
         api_key=key.get_secret_value() if key is not None else None,
         start="`temper serve retrieval` starts it, TEMPER_RETRIEVAL_URL says where it is",
-        exits=lambda: degraded(settings.home).get("retrieval"),
+        trouble=lambda: degraded(settings.home).get("retrieval"),
         routes=(
             ToolRoute("/retrieve", "Search passages", RetrieveRequest, RetrieveResponse, QUERIES),
             ToolRoute("/v1/search", "Search an index", SearchRequest, SearchResponse, SEARCH),

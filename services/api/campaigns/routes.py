@@ -17,8 +17,9 @@ from services.api.campaigns.service import (
     get_step,
     list_loops,
 )
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
 from services.api.examples import CAMPAIGN
+from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_router
 from services.contracts.base import Page
 from services.contracts.campaigns.campaigns import Campaign, ForkCampaign, RewindCampaign

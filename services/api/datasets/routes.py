@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
 from services.api.datasets.service import (
     check_file,
     dataset_view,
@@ -14,6 +14,7 @@ from services.api.datasets.service import (
 )
 from services.api.datasets.tokens import dataset_with_tokens
 from services.api.examples import DATASET
+from services.api.idempotency import Creation
 from services.contracts.base import Deleted, Page
 from services.contracts.data.datasets import Dataset, RegisterDataset
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound

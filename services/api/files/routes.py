@@ -6,11 +6,12 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
 from services.api.downloads import DOWNLOAD, download
 from services.api.files.removal import remove_file
 from services.api.files.service import add_file, file_view, list_files
 from services.api.files.upload import receive_upload
+from services.api.idempotency import Creation
 from services.api.jobs.artifacts import find_result_file, result_file_view
 from services.contracts.base import Deleted, Page
 from services.contracts.data.files import File, FilePurpose, UploadedContent

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Body
 from fastapi.openapi.models import Example
 from sqlalchemy.orm import Session
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
+from services.api.idempotency import Creation
 from services.api.jobs.events import EVENTS_RESPONSES, Events, EventsResponse
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job

@@ -5,8 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 from sqlalchemy.orm import Session
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
 from services.api.examples import MERGE
+from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes, kind_router
 from services.api.jobs.view import state_fields
 from services.api.models.service import resolve_for_load

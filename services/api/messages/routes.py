@@ -24,8 +24,8 @@ from services.api.serving.turns import count_tokens, turn
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
 from services.core.web.auth import DirectRoute, Principal
-from services.core.web.bodies import documented_body
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
+from services.core.web.json_body import documented_body
 from services.dialects.deltas import Delta
 from services.dialects.exchange import Event
 from services.dialects.messages_writer import MessageWriter

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
 from services.api.examples import MODEL
+from services.api.idempotency import Creation
 from services.api.models.candidates import list_folders
 from services.api.models.service import (
     list_models,

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
+from services.api.idempotency import Creation
 from services.api.notes.service import (
     check_subject,
     create_note,

@@ -20,8 +20,8 @@ from services.api.serving.usage import UsageLog
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
-from services.core.web.bodies import whole_body
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
+from services.core.web.json_body import whole_body
 from services.core.web.relay import relay_body, response_headers, upstream_session
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,

@@ -7,7 +7,7 @@ from starlette.types import Receive
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.foreign_json import parse_foreign
-from services.core.web.bodies import SMALL_BODY, whole_body
+from services.core.web.json_body import SMALL_BODY, whole_body
 
 
 async def json_request(receive: Receive) -> JsonObject:

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
-from services.api.context import Creation, Gateway
+from services.api.context import Gateway
 from services.api.examples import CHAT, COMPLETION, DEPLOYMENT, EMBEDDING
+from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes, kind_router
 from services.api.serving.request_body import InferenceBody
 from services.api.serving.service import deploy_model, serving_view, undeploy_model
@@ -25,8 +26,8 @@ from services.contracts.errors import (
 from services.contracts.jobs import JobKind
 from services.contracts.serving import DeployModel, Serving, Undeployed, Usage
 from services.core.web.auth import DirectRoute, Principal
-from services.core.web.bodies import documented_body
 from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body
 from services.inference.relay_protocol import EMBEDDINGS
 
 REQUEST_ERRORS = (InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict)

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
 
-from services.api.context import Creation, Gateway, GatewayContext
+from services.api.context import Gateway, GatewayContext
 from services.api.files.service import add_file
+from services.api.idempotency import Creation
 from services.api.notes.service import count_trajectory_notes
 from services.api.trajectories.listing import (
     Selection,

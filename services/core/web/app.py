@@ -13,7 +13,7 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 from services.contracts.version import VERSION
 from services.core.web.auth import KeyFirst
-from services.core.web.bodies import BodyBounds, BodyLimits
+from services.core.web.body_limits import BodyBounds, BodyLimits
 from services.core.web.browser_guard import BrowserGuard, HostNames
 from services.core.web.direct import Entrance
 from services.core.web.errors import UnexpectedErrors, install_error_handlers

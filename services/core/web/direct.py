@@ -13,7 +13,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
-from services.core.web.bodies import BodyBounds
+from services.core.web.body_limits import BodyBounds
 from services.core.web.browser_guard import HostNames
 from services.core.web.errors import error_answer, internal_error_response
 from services.core.web.middleware import HEADER, RequestMetrics, log_failure, with_request_id

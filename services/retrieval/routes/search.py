@@ -9,8 +9,8 @@ from fastapi.openapi.models import Example
 
 from services.contracts.retrieval.search import SearchRequest, SearchResponse
 from services.core.web.auth import ToolPrincipal
-from services.core.web.bodies import documented_body, read_body
 from services.core.web.disconnect import answer_to
+from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.engine import Search, SearchResults
 from services.retrieval.routes.queries import checked_queries, notes_field, search_router

@@ -10,9 +10,9 @@ from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unp
 from services.contracts.sandbox.cases import RunCasesRequest, RunCasesResponse
 from services.contracts.sandbox.programs import CodeRequest, RunCodeRequest, RunCodeResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
-from services.core.web.bodies import documented_body, read_body
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
 from services.sandbox.admission import QueueFull
 from services.sandbox.context import Sandbox
 from services.sandbox.examples import CASES, PROGRAM

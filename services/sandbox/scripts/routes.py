@@ -15,8 +15,8 @@ from services.contracts.errors import (
 )
 from services.contracts.sandbox.scripts import SCRIPT_KEY_HEADER, Script, ScriptHost, StartScript
 from services.core.web.auth import ToolPrincipal, known_hash
-from services.core.web.bodies import documented_body, read_body
 from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
 from services.sandbox.context import Sandbox
 from services.sandbox.examples import SCRIPT
 from services.sandbox.scripts.manager import Scripts

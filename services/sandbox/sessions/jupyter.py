@@ -17,9 +17,9 @@ from services.contracts.sandbox.sessions import (
     RunJupyterResponse,
 )
 from services.core.web.auth import ToolPrincipal
-from services.core.web.bodies import documented_body, read_body
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
 from services.sandbox.admission import Admission, QueueFull
 from services.sandbox.context import Sandbox
 from services.sandbox.examples import JUPYTER

@@ -14,9 +14,9 @@ from services.contracts.errors import (
 )
 from services.contracts.sandbox.sessions import CellResult, CreateSession, ExecuteCell, Session
 from services.core.web.auth import ToolPrincipal
-from services.core.web.bodies import documented_body, read_body
 from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
 from services.core.web.paging import After, Limit, page_of
 from services.sandbox.admission import QueueFull
 from services.sandbox.context import Sandbox

@@ -158,6 +158,24 @@ def test_names_are_asked_for_again_on_a_page_that_is_not_redrawn(
     expect(links.last).to_have_text("rows.jsonl")
 
 
+def test_an_element_that_a_redraw_gives_another_file_gets_its_name(
+    page: Page, gateway: GatewayClient
+) -> None:
+    first, second = upload(gateway), upload(gateway)
+    job_id = gateway.submit("succeed", training_file=first)
+    gateway.wait_until(job_id, "succeeded")
+    request = gateway.http.get(f"/v1/jobs/{job_id}/request").json()["body"]
+    change_job(gateway, job_id, status="paused")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    link = page.get_by_role("region", name="Lineage").get_by_role("link").last
+    expect(link).to_have_text("rows.jsonl")
+    # The last redraw: a job that has ended is not loaded again.
+    change_job(gateway, job_id, status="succeeded", request=request | {"training_file": second})
+
+    expect(link).to_have_attribute("href", f"/ui/data/{second}")
+    expect(link).to_have_text("rows.jsonl")
+
+
 def test_a_job_started_from_a_checkpoint_links_to_its_job(
     page: Page, gateway: GatewayClient, job: str
 ) -> None:

@@ -89,8 +89,8 @@ def test_the_error_for_a_service_that_the_stack_cannot_start_says_so(
 
         message = error_of(client.post("/run_code", json={}))["message"]
 
-    expected = "the sandbox cannot be reached: it is failed (exits: 7); GET /v1/services says why"
-    assert message == expected
+    trouble = "it does not run: failed (exits: 7); GET /v1/services says why"
+    assert message == f"the sandbox cannot be reached: {trouble}"
 
 
 def test_requests_succeed_once_the_service_is_back(start: Start, upstream: ToolUpstream) -> None:

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from services.contracts.errors import InvalidRequest, PayloadTooLarge, TemperError
-from services.core.web.bodies import BodyLimits
+from services.core.web.body_limits import BodyLimits
 
 LARGER = {"/large": 20, "/*/files/*": 20}
 DISCONNECT: Message = {"type": "http.disconnect"}

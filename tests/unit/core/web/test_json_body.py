@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field
 from starlette.types import Message
 
 from services.contracts.errors import InvalidRequest, Unprocessable
-from services.core.web.bodies import documented_body, parse_body, read_body
 from services.core.web.errors import install_error_handlers
+from services.core.web.json_body import documented_body, parse_body, read_body
 
 
 class Song(BaseModel):
