@@ -16,6 +16,7 @@ from services.contracts.engine import Drafts, LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
+from services.inference import exact as exact_arithmetic
 from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference.vllm.model_config import (
     ModelConfig,
@@ -142,10 +143,11 @@ def plan_launch(
     entry, hardware = (
         _on_cpu(model, options) if on_cpu else _on_gpu(model, options, routes, len(devices))
     )
+    extra = {"VLLM_API_KEY": key, "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
     if exact:
         entry = [EXACT_ENTRY, *entry[1:]]
         hardware += ["--model-impl", "transformers"]
-    extra = {"VLLM_API_KEY": key, "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
+        extra |= exact_arithmetic.ENVIRONMENT
     extra |= {"TMPDIR": str(scratch)} | _route_environment(routes)
     if on_cpu:
         extra |= _cpu_environment(options)

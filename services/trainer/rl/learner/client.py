@@ -18,6 +18,7 @@ from services.contracts.errors import JobFailed
 from services.core.process.runtimes import child_environment
 from services.core.process.server import ServerProcess
 from services.core.processors import usable_cores
+from services.inference import exact
 from services.trainer.rl.learner.protocol import (
     ANSWER,
     SPEC,
@@ -132,6 +133,8 @@ class LearnerClient:
         extra = {"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}
         if not self._gpus:
             extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(usable_cores())
+        if self._spec.is_exact:
+            extra |= exact.ENVIRONMENT
         return child_environment(extra)
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,5 +1,8 @@
 """Learner and engine agree on every bit, or the training ends."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from services.inference.exact import kernels
+from services.inference.exact import ENVIRONMENT, kernels
 from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.exactness import NotOnPolicy
 from services.trainer.rl.learner.learner import Learner
@@ -30,6 +33,37 @@ def test_a_rows_product_does_not_depend_on_the_others(rows: int) -> None:
 
     assert torch.equal(some, whole[:rows])
     torch.testing.assert_close(whole, states @ weight.T + bias)
+
+
+def products(threads: int) -> set[str]:
+    """What a process of so many threads finds for the first rows, alone and with others beside."""
+    script = f"""
+import hashlib, torch
+from services.inference.exact import kernels
+torch.set_num_threads({threads})
+generator = torch.Generator().manual_seed(0)
+for inputs, outputs in ((1536, 576), (4864, 896), (2048, 64)):
+    states, weight = (torch.randn(n, inputs, generator=generator) for n in (704, outputs))
+    for rows in (32, 64, 192, 700):
+        found = kernels.linear(states[:rows], weight)[:32].contiguous()
+        print(inputs, hashlib.sha256(found.numpy().tobytes()).hexdigest())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return set(ran.stdout.split("\n"))
+
+
+def test_a_rows_product_does_not_depend_on_the_threads() -> None:
+    found = products(1)
+
+    assert len(found) == 3 + 1  # one for each shape, and the end of the output
+    assert products(2) == found
 
 
 def test_a_decoded_token_attends_as_in_its_whole_sequence() -> None:
