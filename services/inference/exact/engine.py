@@ -8,7 +8,6 @@ here, and tokens are filled up to whole rows. Written for vLLM 0.32.
 from itertools import pairwise
 from typing import Any
 
-import torch
 import vllm._custom_ops as custom_ops
 from torch import Tensor
 from torch.nn import functional
@@ -17,8 +16,8 @@ from vllm.model_executor.models.transformers import base, fuser
 
 from services.inference.exact import kernels
 
-MAX_DECODED = 8
-"""Sequences that are decoded at once: few enough for their gathered keys to stay in caches."""
+MAX_DECODED = 64
+"""Sequences that are decoded at once, which bounds the memory of their scores."""
 
 
 def compute_exactly() -> None:
@@ -96,43 +95,28 @@ def attend(
     special = (alibi_slopes, s_aux, dynamic_causal)
     if not causal or sliding_window >= 0 or softcap or any(each is not None for each in special):
         raise ValueError("exact_on_policy is for plain causal attention")
-    starts, lengths = query_start_loc.tolist(), seq_lens.tolist()
+    if key_cache.shape[2] != kernels.KEYS:
+        raise ValueError(f"exact_on_policy needs a cache in blocks of {kernels.KEYS} tokens")
+    starts, lengths, blocks = (each.tolist() for each in (query_start_loc, seq_lens, block_table))
     counts = [after - before for before, after in pairwise(starts)]
     decoded = [number for number, count in enumerate(counts) if count == 1]
-    decoded.sort(key=lengths.__getitem__)  # the keys of a batch are as many as its longest has
-    batches = [decoded[at : at + MAX_DECODED] for at in range(0, len(decoded), MAX_DECODED)]
-    batches += [[number] for number, count in enumerate(counts) if count > 1]
-    for batch in batches:
-        tokens = torch.cat([torch.arange(starts[each], starts[each + 1]) for each in batch])
-        queries = query[tokens].unflatten(0, (len(batch), -1)).transpose(1, 2)
-        ends = seq_lens[batch].long()
-        places = BlockPlaces(block_table[batch].long(), ends, key_cache.shape)
-        keys, values = places.states(key_cache), places.states(value_cache)
-        found = kernels.attention(queries, keys, values, ends, scale)
-        output[tokens] = found.transpose(1, 2).flatten(0, 1)
-
-
-class BlockPlaces:
-    """Where the keys and values of b sequences lie in caches of ``shape`` (blocks, k, size, d)."""
-
-    def __init__(self, block_table: Tensor, ends: Tensor, shape: torch.Size) -> None:
-        _, self._k, self._size, self._d = shape
-        if kernels.KEYS % self._size:
-            raise ValueError(f"exact_on_policy needs blocks whose size divides {kernels.KEYS}")
-        b, per_block = len(ends), kernels.KEYS // self._size
-        self._shape = (-(-int(ends.max()) // kernels.KEYS), b, self._k, kernels.KEYS, self._d)
-        used = block_table[:, : self._shape[0] * per_block]
-        used = functional.pad(used, (0, self._shape[0] * per_block - used.shape[1]))
-        blocks = used.view(b, -1, 1, per_block).transpose(0, 1)
-        heads = torch.arange(self._k)[:, None]
-        self._blocks = (blocks * self._k + heads).flatten()
-        places = torch.arange(self._shape[0] * kernels.KEYS).view(-1, 1, 1, kernels.KEYS)
-        after_end = (places >= ends[:, None, None]).expand(-1, -1, self._k, -1)
-        self._unused = after_end.flatten().nonzero()[:, 0]
-
-    def states(self, cache: Tensor) -> Tensor:
-        """The states (m, b, k, `kernels.KEYS`, d) in ``cache``; those after an end are 0, whatever
-        the cache holds there."""
-        found = cache.view(-1, self._size * self._d).index_select(0, self._blocks)
-        found.view(-1, self._d).index_fill_(0, self._unused, 0.0)
-        return found.view(self._shape)
+    decoded.sort(key=lengths.__getitem__)
+    for at in range(0, len(decoded), MAX_DECODED):
+        batch = decoded[at : at + MAX_DECODED]
+        tokens = [starts[number] for number in batch]
+        output[tokens] = kernels.decoded_attention(
+            query[tokens],
+            key_cache,
+            value_cache,
+            [blocks[number] for number in batch],
+            [lengths[number] for number in batch],
+            scale,
+        )
+    for number, count in enumerate(counts):
+        if count > 1:
+            used = block_table[number, : -(-lengths[number] // kernels.KEYS)]
+            tokens = slice(starts[number], starts[number] + count)
+            queries, ends = query[tokens].transpose(0, 1)[None], seq_lens[number : number + 1]
+            keys, values = key_cache[used][:, None], value_cache[used][:, None]
+            found = kernels.attention(queries, keys, values, ends.long(), scale)
+            output[tokens] = found[0].transpose(0, 1)

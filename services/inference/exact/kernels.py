@@ -10,7 +10,8 @@ them up adds zeros, which change no sum. The engine and the learner both compute
 Float32 on CPUs, with the matrix products of MKL as torch 2.13 calls them.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -78,26 +79,83 @@ def _attended(
 
     Blocks after the last place are left out: they would add zeros.
     """
-    b, k, r, d = queries.shape
-    missing = -r % QUERIES
-    filled = functional.pad(queries, (0, 0, 0, missing)).reshape(b * k, r + missing, d)
-    last = functional.pad(places, (0, missing))[:, :, None]
+    b, k, r, _ = queries.shape
+    filled = _in_whole_queries(queries).flatten(0, 1)
+    last = functional.pad(places, (0, -r % QUERIES))[:, :, None]
     seen_by_all, seen = int(places.min()) + 1, int(places.max()) + 1
     scores = []
     for start in range(0, seen, KEYS):
         block = keys[start // KEYS].flatten(0, 1)
         products = torch.bmm(filled, block.transpose(1, 2)).mul_(scale)
         if start + KEYS > seen_by_all:
-            hidden = torch.arange(start, start + KEYS) > last
-            # Added rather than filled in: a mask that several heads share is filled in slowly.
-            bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
-            products.unflatten(0, (b, k)).add_(bias[:, None])
+            _hide(products.unflatten(0, (b, k)), last, start)
         scores.append(products)
-    largest = torch.stack([each.amax(-1) for each in scores]).amax(0)[:, :, None]
-    total = torch.zeros_like(largest)
-    attended = torch.zeros_like(filled)
-    for each, block in zip(scores, values, strict=False):
-        weights = each.sub_(largest).exp_()
-        total += weights.sum(-1, keepdim=True)
-        attended += torch.bmm(weights, block.flatten(0, 1))
-    return (attended / total).reshape(b, k, r + missing, d)[:, :, :r]
+    found = _combined(scores, lambda n, weights: torch.bmm(weights, values[n].flatten(0, 1)))
+    return found.unflatten(0, (b, k))[:, :, :r]
+
+
+def decoded_attention(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    blocks: Sequence[Sequence[int]],
+    ends: Sequence[int],
+    scale: float,
+) -> Tensor:
+    """`attention` of the last token of each of b sequences, to keys and values where they lie.
+
+    ``query`` (b, h, d); the caches are (blocks, k, `KEYS`, d), of which ``blocks`` are those of
+    each sequence in their order, and what is not used must be finite. ``ends`` must ascend:
+    sequences that reach a block are then the last ones. Returns (b, h, d).
+    """
+    b, h, d = query.shape
+    k = key_cache.shape[1]
+    rows = _in_whole_queries(query.view(b, k, h // k, d))
+    last = torch.tensor(ends)[:, None, None] - 1
+    scores = []
+    for n, start in enumerate(range(0, ends[-1], KEYS)):
+        first = bisect_right(ends, start)
+        products = rows.new_empty(b - first, k, rows.shape[2], KEYS)
+        for number, out in enumerate(products, first):
+            keys = key_cache[blocks[number][n]]
+            torch.bmm(rows[number], keys.transpose(1, 2), out=out)
+        _hide(products.mul_(scale), last[first:], start)
+        scores.append(products)
+
+    def weigh(n: int, weights: Tensor) -> Tensor:
+        found = rows.new_empty(*weights.shape[:-1], d)
+        for number, (own, out) in enumerate(zip(weights, found, strict=True), b - len(weights)):
+            torch.bmm(own, value_cache[blocks[number][n]], out=out)
+        return found
+
+    return _combined(scores, weigh)[:, :, : h // k].reshape(b, h, d)
+
+
+def _in_whole_queries(queries: Tensor) -> Tensor:
+    """``queries`` (b, k, r, d), filled up with zeros to a multiple of `QUERIES` rows."""
+    return functional.pad(queries, (0, 0, 0, -queries.shape[2] % QUERIES))
+
+
+def _hide(products: Tensor, last: Tensor, start: int) -> None:
+    """Take the keys after the places ``last`` (b, r or 1, 1) from the scores (b, k, r, `KEYS`) of
+    a block that begins at ``start``."""
+    hidden = torch.arange(start, start + KEYS) > last
+    # Added rather than filled in: a mask that several heads share is filled in slowly.
+    bias = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
+    products.add_(bias[:, None])
+
+
+def _combined(scores: Sequence[Tensor], weigh: Callable[[int, Tensor], Tensor]) -> Tensor:
+    """Attention by the scores (a, ..., r, `KEYS`) of each block of keys, of which a later one may
+    be for the last rows alone. ``weigh`` multiplies the weights of block n with its values."""
+    largest = scores[0].amax(-1, keepdim=True)
+    for each in scores[1:]:
+        of_these = largest[-len(each) :]
+        torch.maximum(of_these, each.amax(-1, keepdim=True), out=of_these)
+    weights = scores[0].sub_(largest).exp_()
+    total, attended = weights.sum(-1, keepdim=True), weigh(0, weights)
+    for n, each in enumerate(scores[1:], 1):
+        weights = each.sub_(largest[-len(each) :]).exp_()
+        total[-len(each) :] += weights.sum(-1, keepdim=True)
+        attended[-len(each) :] += weigh(n, weights)
+    return attended / total

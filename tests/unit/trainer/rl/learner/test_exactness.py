@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,30 +70,32 @@ def test_a_rows_product_does_not_depend_on_the_threads() -> None:
 def test_a_decoded_token_attends_as_in_its_whole_sequence() -> None:
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, heads, 141, 32, generator=generator) for heads in (4, 2, 2))
-    whole = attention(query, key, value, torch.tensor([141]), 0.2)
+    keys, values = kernels.in_blocks(key), kernels.in_blocks(value)
+    whole = kernels.attention(query, keys, values, torch.tensor([141]), 0.2)
 
-    ends = torch.tensor(PLACES) + 1
-    queries = query[0].transpose(0, 1)[list(PLACES), :, None]
-    decoded = attention(queries, _cut(key, ends), _cut(value, ends), ends, 0.2)
+    blocks = [[2 * number + 1, 2 * number] for number in range(len(PLACES))]
+    ends = [place + 1 for place in PLACES]
+    caches = [_cache(states, blocks, ends) for states in (keys, values)]
+    queries = query[0].transpose(0, 1)[list(PLACES)]
+    decoded = kernels.decoded_attention(queries, *caches, blocks, ends, 0.2)
 
-    assert torch.equal(decoded[:, :, 0], whole[0].transpose(0, 1)[list(PLACES)])
+    assert torch.equal(decoded, whole[0].transpose(0, 1)[list(PLACES)])
     plain = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, is_causal=True, scale=0.2, enable_gqa=True
     )
     torch.testing.assert_close(whole, plain)
 
 
-def attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, ends: torch.Tensor, scale: float
+def _cache(
+    states: torch.Tensor, blocks: Sequence[Sequence[int]], ends: Sequence[int]
 ) -> torch.Tensor:
-    keys, values = kernels.in_blocks(key), kernels.in_blocks(value)
-    return kernels.attention(query, keys, values, ends, scale)
-
-
-def _cut(states: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """A copy of ``states`` for each of ``ends``, 0 from there on."""
-    inside = torch.arange(states.shape[2]) < ends[:, None]
-    return states.expand(len(ends), -1, -1, -1).where(inside[:, None, :, None], 0.0)
+    """A cache with the ``states`` of one sequence up to each of ``ends``, and others' behind it."""
+    cache = torch.full((2 * len(ends), *states.shape[2:]), 7.0)
+    for own, end in zip(blocks, ends, strict=True):
+        for n, block in enumerate(own):
+            used = max(0, min(kernels.KEYS, end - n * kernels.KEYS))
+            cache[block, :, :used] = states[n, 0, :, :used]
+    return cache
 
 
 @pytest.fixture
