@@ -1,12 +1,13 @@
 """What drafts save: tokens per second of one engine, without and with them.
 
-    python -m benchmarks.rl.speculation --model FOLDER [--concurrency 1 8] [--rounds 2]
+    python -m benchmarks.rl.speculation --model FOLDER [--method suffix] [--concurrency 1 8]
+                                        [--rounds 2]
 
-Starts a vLLM server with n-gram drafts, as an online training does, and switches them off and on,
-round by round, for two tasks: one that repeats its prompt (a text to be copied) and one that does
-not (a story). FOLDER is a chat model. Every round samples the same prompts at temperature 1. Prints
-tokens per second, their ratio, tokens per forward pass, the share of drafted tokens that were
-accepted, and what the replay of the tokens that were sampled without drafts foretells.
+Starts a vLLM server with drafts, as an online training does, and switches them off and on, round by
+round, for two tasks: one that repeats its prompt (a text to be copied) and one that does not (a
+story). FOLDER is a chat model. Every round samples the same prompts at temperature 1. Prints tokens
+per second, their ratio, tokens per forward pass, the share of drafted tokens that were accepted,
+and for n-gram drafts what the replay of the tokens that were sampled without drafts foretells.
 """
 
 import argparse
@@ -33,7 +34,6 @@ from tests.support.runtimes import FOLDER
 NAME = "policy"
 TOKENS = 160
 """Tokens of an answer at most."""
-DRAFTS = Drafts()
 THINGS = ("a lamp", "a river", "an old train", "two foxes", "a bridge", "a violin", "rain", "a map")
 TEXT = (
     "Receipt of {thing}: item {number} of 9 was weighed, counted and stored on the second shelf. "
@@ -67,6 +67,7 @@ class Sampler:
     engine: VllmTokenEngine
     control: VllmControl
     stops: tuple[int, ...]
+    drafts: Drafts
 
     async def round(self, prompts: Sequence[list[int]], concurrency: int, arm: Arm) -> None:
         """Sample an answer to each prompt, so many at once."""
@@ -76,7 +77,7 @@ class Sampler:
             sampling = TurnSampling(max_tokens=TOKENS, stop_token_ids=self.stops, seed=number)
             async with free:
                 turn = await self.engine.generate(prompt, sampling)
-            arm.replay.add(DRAFTS, prompt, turn.token_ids, [True] * len(turn.token_ids))
+            arm.replay.add(self.drafts, prompt, turn.token_ids, [True] * len(turn.token_ids))
 
         before, began = await self.control.counters(), time.perf_counter()
         await asyncio.gather(*[answer(number, each) for number, each in enumerate(prompts)])
@@ -84,11 +85,11 @@ class Sampler:
         arm.counted += (await self.control.counters()).since(before)
 
 
-async def measure(model: Path, concurrencies: Sequence[int], rounds: int) -> None:
+async def measure(model: Path, drafts: Drafts, concurrencies: Sequence[int], rounds: int) -> None:
     """Start the engine, measure and print."""
     chat = open_chat_tokens(model, {})
     runtime = find_runtime(FOLDER, "vllm")
-    options = VllmOptions(max_model_len=1024, speculation=DRAFTS)
+    options = VllmOptions(max_model_len=1024, speculation=drafts)
     with tempfile.TemporaryDirectory(prefix="temper-speculation-") as folder:
         server = VllmServer(
             runtime.python,
@@ -104,7 +105,7 @@ async def measure(model: Path, concurrencies: Sequence[int], rounds: int) -> Non
             VllmTokenEngine(server.base_url, server.api_key, NAME) as engine,
             VllmControl(server.base_url, server.api_key) as control,
         ):
-            sampler = Sampler(engine, control, tuple(chat.stop_token_ids))
+            sampler = Sampler(engine, control, tuple(chat.stop_token_ids), drafts)
             print("task     at once  tokens/s  with drafts  ratio  per pass  accepted  foretold")
             for task, text in TASKS.items():
                 asked = [text.format(thing=x, number=n) for n, x in enumerate(THINGS, 1)]
@@ -124,10 +125,11 @@ async def compare(
         await sampler.round(prompts, concurrency, arms[drafts])
     without, with_drafts = arms[False], arms[True]
     counted = with_drafts.counted
+    foretold = f"{without.replay.accepted_length:9.2f}" if sampler.drafts.method == "ngram" else ""
     print(
         f"{task:8} {concurrency:7} {without.rate:9.1f} {with_drafts.rate:12.1f} "
         f"{with_drafts.rate / without.rate:6.2f} {counted.accepted_length:9.2f} "
-        f"{counted.acceptance_rate:9.2f} {without.replay.accepted_length:9.2f}",
+        f"{counted.acceptance_rate:9.2f} {foretold}",
         flush=True,
     )
 
@@ -136,10 +138,12 @@ def main() -> None:
     """Measure the model of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--method", choices=("ngram", "suffix"), default="ngram")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
-    asyncio.run(measure(arguments.model, arguments.concurrency, arguments.rounds))
+    drafts = Drafts(method=arguments.method)
+    asyncio.run(measure(arguments.model, drafts, arguments.concurrency, arguments.rounds))
 
 
 if __name__ == "__main__":
