@@ -16,8 +16,8 @@ from services.contracts.engine import Drafts, LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
-from services.inference import exact as exact_arithmetic
 from services.core.processors import has_native_bfloat16, usable_cores
+from services.inference import exact as exact_arithmetic
 from services.inference.vllm.model_config import (
     ModelConfig,
     cpu_cache_bytes,
