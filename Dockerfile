@@ -97,6 +97,7 @@ COPY --from=grading-runtime /opt/temper/runtimes/grading /opt/temper/runtimes/gr
 FROM service AS api
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
+COPY services/parsing services/parsing
 COPY services/core services/core
 COPY services/jobs services/jobs
 COPY services/models services/models
@@ -116,6 +117,7 @@ CMD ["python", "-m", "services.api", "--host", "0.0.0.0", "--port", "8080"]
 FROM service AS campaigns
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
+COPY services/parsing services/parsing
 COPY services/core services/core
 COPY services/jobs services/jobs
 COPY services/models services/models
@@ -133,6 +135,7 @@ CMD ["python", "-m", "services.campaigns"]
 FROM worker AS trainer
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
+COPY services/parsing services/parsing
 COPY services/core services/core
 COPY services/jobs services/jobs
 COPY services/models services/models
@@ -152,6 +155,7 @@ CMD ["python", "-m", "services.trainer"]
 FROM worker AS evaluator
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
+COPY services/parsing services/parsing
 COPY services/core services/core
 COPY services/jobs services/jobs
 COPY services/models services/models
@@ -186,6 +190,7 @@ CMD ["python", "-m", "services.retrieval", "--host", "0.0.0.0", "--port", "8082"
 FROM service AS cli
 COPY services/__init__.py services/__init__.py
 COPY services/contracts services/contracts
+COPY services/parsing services/parsing
 COPY services/metrics services/metrics
 COPY services/mixing services/mixing
 COPY temper temper

@@ -1,6 +1,6 @@
 """The metrics that jobs report, for docs/glossary.md."""
 
-from services.contracts.metric_terms import METRIC_TERMS, PREFIXES
+from services.metrics.metric_terms import METRIC_TERMS, PREFIXES
 
 
 def table() -> str:

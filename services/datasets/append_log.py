@@ -18,7 +18,7 @@ from typing import Generic, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import StorageFull, TemperError
-from services.contracts.foreign_json import json_line
+from services.parsing.foreign_json import json_line
 
 SYNC_SECONDS = 0.25
 _BLOCK = 1024 * 1024

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.foreign_json import parse_foreign, storable_text
+from services.parsing.foreign_json import parse_foreign, storable_text
 
 MOST_TOKENS = 10**8
 """Larger counts than any context's are no counts."""

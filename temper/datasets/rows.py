@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.foreign_json import escape_line_ends
+from services.parsing.foreign_json import escape_line_ends
 from temper.submission.submission import SubmissionError
 
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")

@@ -10,11 +10,11 @@ from typing import Any
 import ijson
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.foreign_json import escape_line_ends
 from services.contracts.llamafactory.names import MixStrategy
 from services.contracts.training.rows import RowKind, unusable_column
 from services.mixing.line_file import LineFile
 from services.mixing.order import Mixing, drawn
+from services.parsing.foreign_json import escape_line_ends
 from temper.formats.llamafactory_datasets import (
     ALPACA,
     PLAIN_TEXT,

@@ -24,8 +24,8 @@ from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,
 )
-from services.contracts.yaml_text import parse_yaml
 from services.mixing.order import Mixing
+from services.parsing.yaml_text import parse_yaml
 
 MAX_YAML_CHARACTERS = 256 * 1024
 MAX_SEED = 2**31 - 1

@@ -18,8 +18,8 @@ from services.contracts.rollouts.multi_turn import (
     RolloutSampling,
     Tool,
 )
-from services.contracts.rollouts.tool_files import parse_tool_file
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.tool_files import parse_tool_file
+from services.parsing.yaml_text import parse_yaml
 from temper.formats.run_scripts import settings_of_script
 from temper.formats.slime_scripts import MARK as SLIME
 from temper.formats.slime_scripts import slime_arguments

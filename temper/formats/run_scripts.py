@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 from temper.formats.shell_text import assign, ends_command, joined_lines, replaced, summed, words
 from temper.formats.verl_defaults import INHERITED
 

@@ -14,8 +14,8 @@ from services.contracts.evaluation.benchmarks import BENCHMARKS, COMPOSITES
 from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts.multi_turn import Tool
-from services.contracts.rollouts.tool_files import parse_tool_file
 from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
+from services.parsing.tool_files import parse_tool_file
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request
 from temper.submission.submission import LocalFile, Submission, SubmissionError, user_path

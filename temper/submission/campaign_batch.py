@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from services.contracts.campaigns.campaigns import CreateCampaign
-from services.contracts.evaluation.benchmark_sources import BENCHMARK_ROWS, describe_benchmark
 from services.contracts.evaluation.benchmarks import BENCHMARKS
 from temper.formats.campaign_environment import THINKING, CampaignEnvironment, judge_of
 from temper.formats.campaign_tasks import (
@@ -20,6 +19,7 @@ from temper.formats.campaign_tasks import (
     read_cards,
     read_duration,
 )
+from temper.submission.benchmark_sources import BENCHMARK_ROWS, describe_benchmark
 from temper.submission.submission import SubmissionError
 
 MOST_LOOPS = 1000

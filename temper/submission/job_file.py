@@ -17,7 +17,7 @@ from services.contracts.rollouts.rollouts import CreateRollout
 from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.training.offline import OfflineHyperparameters
 from services.contracts.training.rows import SCRIPT_PREFIX
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
 from temper.submission.assignments import parse_path
 from temper.submission.draft import Draft

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.rewards.published import published_rewards
 from services.contracts.rollouts.rollouts import CreateRollout
 from temper.formats.published_runs import (
     PublishedRun,
@@ -14,6 +13,7 @@ from temper.formats.published_runs import (
     read_published,
 )
 from temper.formats.published_training import read_published_training
+from temper.submission.published_rewards import published_rewards
 from temper.submission.submission import SubmissionError, user_path
 
 PUBLISHED = "published"

@@ -10,7 +10,7 @@ from typing import get_args
 
 from services.api.dashboard.bundle import bundle
 from services.contracts.kinds import KINDS
-from services.contracts.metric_terms import METRIC_TERMS, PREFIXES, Group
+from services.metrics.metric_terms import METRIC_TERMS, PREFIXES, Group
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"

@@ -7,8 +7,8 @@ import aiohttp
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import BadGateway
-from services.contracts.foreign_json import parse_foreign
 from services.dialects.deltas import CallDelta, Delta, TurnUsage
+from services.parsing.foreign_json import parse_foreign
 
 LONGEST_EVENT = 16 << 20
 """Bytes."""

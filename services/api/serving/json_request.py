@@ -6,8 +6,8 @@ from starlette.types import Receive
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.foreign_json import parse_foreign
 from services.core.web.json_body import SMALL_BODY, whole_body
+from services.parsing.foreign_json import parse_foreign
 
 
 async def json_request(receive: Receive) -> JsonObject:

@@ -17,9 +17,9 @@ from services.contracts.errors import (
     TemperError,
     Unavailable,
 )
-from services.contracts.foreign_json import parse_foreign
 from services.dialects.deltas import Delta, TurnUsage
 from services.inference.relay_protocol import CHAT_COMPLETIONS, TOKENIZE
+from services.parsing.foreign_json import parse_foreign
 
 LONGEST_ERROR = 1 << 20
 """Bytes that are read of an engine's error."""

@@ -13,7 +13,7 @@ from services.contracts.llamafactory.arguments import ArgumentRefused, check_arg
 from services.contracts.llamafactory.closed import ArgumentProblem
 from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.training.optimizer import TrainingType
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 
 STAGE = "sft"
 MAX_CHARACTERS = 64 * 1024

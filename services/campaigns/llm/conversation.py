@@ -17,12 +17,12 @@ from services.contracts.base import JsonObject
 from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed
-from services.contracts.foreign_json import parse_foreign
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
 from services.jobs.campaign_records import CACHED, PROBLEM, REFUSED
 from services.metrics.fences import fenced_blocks
+from services.parsing.foreign_json import parse_foreign
 
 ANSWER_SECONDS = 600.0
 REPAIRS = 2

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.batches.batches import BatchOutput, BatchResponse, BatchResult, RequestError
-from services.contracts.foreign_json import parse_foreign
 from services.core.ids import new_id
 from services.evaluator.batch.outputs import BatchTotals, Outputs
 from services.evaluator.batch.requests import BatchRequest, read_requests
@@ -25,6 +24,7 @@ from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.inference.clients.retries import FailureKind, ServiceFailed
+from services.parsing.foreign_json import parse_foreign
 
 
 class Sending:

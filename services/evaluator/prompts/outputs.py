@@ -13,9 +13,9 @@ from pydantic_core import to_json
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.foreign_json import escape_line_ends
 from services.metrics.reports.document import Section, Table
 from services.metrics.reports.workbook import write_workbook
+from services.parsing.foreign_json import escape_line_ends
 
 EXCEL_ROWS = 1_048_575
 _PARQUET_ROWS = 8192

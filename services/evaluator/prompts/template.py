@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from services.contracts.base import JsonObject
 from services.contracts.batches.prompt_batches import Prompting
 from services.contracts.errors import InvalidRequest, TemperError
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 
 PUBLISHED_VARIABLES = {"history": "history", "cargo_info": "货源信息", "query": "当前query"}
 """Variables of the published template by field; they hold for records with one of the two last

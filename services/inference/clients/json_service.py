@@ -15,10 +15,10 @@ import aiohttp
 from pydantic import BaseModel
 from yarl import URL
 
-from services.contracts.foreign_json import read_foreign
 from services.inference.clients.adaptive_limit import AdaptiveLimit
 from services.inference.clients.resolving import GuardedResolver
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed, seconds_to_wait
+from services.parsing.foreign_json import read_foreign
 
 LARGEST_ANSWER = 64 * 2**20
 """Bytes. JSON may escape each character of an 8 MiB text as six bytes."""

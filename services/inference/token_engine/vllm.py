@@ -6,7 +6,6 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
-from services.contracts.foreign_json import read_foreign
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import Retries, ServiceFailed, model_retries
 from services.inference.token_engine.base import (
@@ -16,6 +15,7 @@ from services.inference.token_engine.base import (
     SampledTokens,
     TurnSampling,
 )
+from services.parsing.foreign_json import read_foreign
 
 Read = TypeVar("Read")
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]

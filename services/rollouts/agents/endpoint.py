@@ -23,13 +23,13 @@ from services.contracts.errors import (
     PayloadTooLarge,
     TemperError,
 )
-from services.contracts.foreign_json import parse_foreign
 from services.core.web.errors import error_answer
 from services.core.web.serving import Address, bind, create_server
 from services.dialects import DIALECTS
 from services.dialects.exchange import Dialect, ModelAnswer, ModelRequest
 from services.dialects.messages import MESSAGES
 from services.inference.token_engine.base import EngineFailed
+from services.parsing.foreign_json import parse_foreign
 from services.rollouts.agents.session import AgentSession
 
 LARGEST_BODY = 32 << 20

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
 from services.contracts.failures import InfrastructureCause
-from services.contracts.foreign_json import parse_foreign
 from services.contracts.origins import origin_of
 from services.contracts.rollouts.agents import Agent, CallableAgent, CommandAgent
 from services.core.operator_environment import OperatorEnvironment
@@ -20,6 +19,7 @@ from services.core.process.worker_pool import (
 from services.inference.causes import cause_of
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
+from services.parsing.foreign_json import parse_foreign
 from services.rollouts.agents.command import RunningCommand
 from services.rollouts.agents.failed import AgentFailed
 

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.failures import InfrastructureCause, LeftOut
-from services.contracts.foreign_json import storable_text
 from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.tool_runs import KEPT_ANSWER_CHARACTERS, RequestFailure, ToolRun
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.causes import cause_of
 from services.inference.clients.retries import FailureKind, ServiceFailed
+from services.parsing.foreign_json import storable_text
 
 
 @dataclass(frozen=True)

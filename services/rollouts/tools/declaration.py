@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import Tool
-from services.contracts.rollouts.tool_files import LARGEST_FILE, parse_tool_file
+from services.parsing.tool_files import LARGEST_FILE, parse_tool_file
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.foreign_json import parse_foreign
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
+from services.parsing.foreign_json import parse_foreign
 from services.rollouts.tools.configuration import McpConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
 from services.rollouts.tools.mcp_calls import (

@@ -17,11 +17,11 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.failures import InfrastructureCause
-from services.contracts.foreign_json import parse_foreign
 from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.process.runtimes import MARKER, foreign_environment
 from services.core.process.supervised import kill_tree, nested_tree_name
+from services.parsing.foreign_json import parse_foreign
 from services.rollouts.tools.base import EpisodeStart, ToolError, ToolResult
 from services.rollouts.tools.mcp_calls import (
     INITIALIZED,

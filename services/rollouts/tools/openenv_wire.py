@@ -13,12 +13,12 @@ from yarl import URL
 
 from services.contracts.base import JsonObject
 from services.contracts.failures import InfrastructureCause
-from services.contracts.foreign_json import parse_foreign
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.inference.causes import cause_of_status
 from services.inference.clients.json_service import LOOPBACK
 from services.inference.clients.resolving import GuardedResolver
 from services.inference.clients.retries import ServiceFailed
+from services.parsing.foreign_json import parse_foreign
 from services.rollouts.tools.base import SHOWN_CHARACTERS, ToolError
 from services.rollouts.tools.endpoints import ToolEndpoint
 

@@ -5,7 +5,6 @@ from functools import partial
 
 from services.contracts.base import JsonObject
 from services.contracts.failures import InfrastructureCause
-from services.contracts.foreign_json import read_foreign
 from services.contracts.rollouts.tool_runs import KEPT_CODE_CHARACTERS, ProgramRun, kept_command
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.contracts.sandbox.programs import (
@@ -17,6 +16,7 @@ from services.contracts.sandbox.programs import (
 )
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
+from services.parsing.foreign_json import read_foreign
 from services.rollouts.tools.base import (
     ToolError,
     ToolResult,

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, TypeGuard
 
 from services.contracts.base import JsonObject
-from services.contracts.foreign_json import parse_foreign, storable_text
 from services.contracts.rollouts.tool_runs import (
     KEPT_NAME_CHARACTERS,
     KEPT_PASSAGE_CHARACTERS,
@@ -19,6 +18,7 @@ from services.contracts.rollouts.tool_runs import (
 )
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
+from services.parsing.foreign_json import parse_foreign, storable_text
 from services.rollouts.tools.base import (
     ToolError,
     ToolResult,

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.failures import InfrastructureCause
-from services.contracts.foreign_json import storable_text
 from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.retries import Retries
+from services.parsing.foreign_json import storable_text
 from services.rollouts.tools.base import (
     Episode,
     EpisodeFailed,

@@ -141,8 +141,8 @@ def _share(strict: Strict) -> str:
 def _read_composites(file: Path) -> tuple[CompositeKey, ...]:
     import yaml
 
-    from services.contracts.yaml_text import parse_yaml
     from services.metrics.tool_calls import CompositeKey
+    from services.parsing.yaml_text import parse_yaml
 
     try:
         found = _Composites.model_validate(parse_yaml(file.read_text(encoding="utf-8"))).root

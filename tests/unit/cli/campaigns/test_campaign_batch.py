@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.campaigns.llms import MOST_CALLS_AT_ONCE
-from services.contracts.evaluation.benchmark_sources import describe_benchmark
 from services.contracts.evaluation.benchmarks import BENCHMARKS
 from services.contracts.models.registered import RemoteModel
 from temper.cli.main import main
 from temper.formats.campaign_environment import CampaignEnvironment, read_environment
 from temper.formats.campaign_tasks import CampaignTask, read_cards, read_duration, read_tasks
+from temper.submission.benchmark_sources import describe_benchmark
 from temper.submission.campaign_batch import plan_campaigns, predecessors
 from temper.submission.submission import SubmissionError
 from tests.unit.cli.conftest import ScriptedServer

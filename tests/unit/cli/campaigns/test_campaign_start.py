@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fastapi.responses import JSONResponse
 
-from services.contracts.evaluation.benchmark_sources import describe_benchmark
 from temper.cli.main import main
+from temper.submission.benchmark_sources import describe_benchmark
 from tests.unit.cli.conftest import ScriptedServer
 
 URL = "http://127.0.0.1:4000/v1"

@@ -6,7 +6,7 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import CountedCalls, TruncateSide
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 from services.rollouts.settings import validate_multi_turn
 from temper.formats.published_runs import is_published, read_published
 

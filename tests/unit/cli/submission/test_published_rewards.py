@@ -3,9 +3,9 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.rewards.published import published_rewards
 from services.contracts.rewards.rewards import CallableReward, HttpReward, RetoolReward
 from services.rewards.check import check_rewards
+from temper.submission.published_rewards import published_rewards
 
 
 def test_published_names_paths_and_urls_become_rewards() -> None:

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 
 
 def test_a_merged_mapping_may_be_overridden() -> None:

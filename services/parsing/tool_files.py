@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import Tool
-from services.contracts.yaml_text import parse_yaml
+from services.parsing.yaml_text import parse_yaml
 
 LARGEST_FILE = 1 << 20
 """Characters."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from services.contracts.foreign_json import (
+from services.parsing.foreign_json import (
     MAX_DEPTH,
     escape_line_ends,
     json_line,

@@ -1,0 +1,1 @@
+"""Parsers of what people and other programs write: YAML, JSON, tool files."""
