@@ -20,6 +20,7 @@ from services.core.web.relay import (
     relay_body,
     request_headers,
     response_headers,
+    to_asgi,
     upstream_session,
 )
 
@@ -148,7 +149,7 @@ class _Exchange:
         try:
             async with asyncio.timeout_at(self._deadline):
                 await send(head)
-                await relay_body(answer, send)
+                await relay_body(answer, to_asgi(send))
         except (aiohttp.ClientError, TimeoutError) as error:
             if not isinstance(self._body.failure, ClientGone):
                 # The server aborts the connection of an unfinished response.

@@ -19,7 +19,7 @@ import aiohttp
 from aiohttp import web
 
 from services.contracts.errors import InvalidRequest, TemperError, Unavailable
-from services.core.web.relay import upstream_session
+from services.core.web.relay import relay_body, response_headers, upstream_session
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
     MAX_BODY_BYTES,
@@ -40,7 +40,6 @@ END_SECONDS = 5.0
 ADDED_BYTES = 64 << 10
 """Upper bound of what the gateway adds to a body."""
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the operator's choice, as in a container
-RETURNED = ("Content-Type", "Content-Length")
 ABORTED = b'"finish_reason":"abort"'
 """How vLLM finishes requests in progress at shutdown: with the partial answer, as if it were
 complete. No answer's text can contain this, since JSON escapes its quotes."""
@@ -180,14 +179,13 @@ async def _forward_stream(
 ) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status, headers=_response_headers(answer))
     await response.prepare(request)
-    end = b""
+
+    async def write(chunk: bytes, *, last: bool) -> None:
+        del last  # aiohttp ends the body when the response is returned
+        await response.write(chunk)
+
     try:
-        async for piece in answer.content.iter_any():
-            end += piece
-            if ABORTED in end:
-                raise aiohttp.ClientPayloadError("it was aborted")
-            end = end[-len(ABORTED) :]
-            await response.write(piece)
+        await relay_body(answer, write, _NotAborted())
     except aiohttp.ClientPayloadError as error:
         # A partial answer must not be mistaken for a complete one.
         logger.warning("the engine broke off its answer: %r", error)
@@ -196,8 +194,24 @@ async def _forward_stream(
     return response
 
 
-def _response_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name: answer.headers[name] for name in RETURNED if name in answer.headers}
+class _NotAborted:
+    """Passes a stream on as it is; raises aiohttp's error at the end of an aborted answer."""
+
+    def __init__(self) -> None:
+        self._end = b""
+
+    def __call__(self, chunk: bytes, *, last: bool) -> bytes:
+        del last
+        self._end += chunk
+        if ABORTED in self._end:
+            raise aiohttp.ClientPayloadError("it was aborted")
+        self._end = self._end[-len(ABORTED) :]
+        return chunk
+
+
+def _response_headers(answer: aiohttp.ClientResponse) -> list[tuple[str, str]]:
+    headers = response_headers(answer.raw_headers)
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
 
 def _adapter(request: web.Request) -> ServedAdapter | None:

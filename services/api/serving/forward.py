@@ -22,7 +22,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 from services.core.web.json_body import whole_body
-from services.core.web.relay import relay_body, response_headers, upstream_session
+from services.core.web.relay import relay_body, response_headers, to_asgi, upstream_session
 from services.inference.relay_protocol import (
     ADAPTER_HEADER,
     GENERATING,
@@ -195,7 +195,7 @@ class RelayedResponse(Response):
         head = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **head})
         try:
-            await relay_body(self._reply, send, self._meter.feed)
+            await relay_body(self._reply, to_asgi(send), self._meter.feed)
         except (aiohttp.ClientError, TimeoutError) as error:
             # The server aborts the connection of an unfinished response.
             logger.warning("an engine aborted its response: %r", error)

@@ -3,6 +3,9 @@
 Bodies are relayed with backpressure and never buffered whole. A server that disconnects before the
 end of its answer gets the client's connection aborted, so that a partial answer is never mistaken
 for a complete one.
+
+The gateway relays with an ASGI server, an engine's job with one of aiohttp: both write through
+`relay_body`, and imports are those of aiohttp's client alone.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -75,22 +78,38 @@ def _unchanged(chunk: bytes, *, last: bool) -> bytes:
     return chunk
 
 
+class Write(Protocol):
+    """Sends a chunk of a body, as the server of this process does it."""
+
+    async def __call__(self, chunk: bytes, *, last: bool) -> None:
+        """Return when the client can take more."""
+        ...
+
+
+def to_asgi(send: Send) -> Write:
+    """Write the body of an ASGI response, whose head was sent."""
+
+    async def write(chunk: bytes, *, last: bool) -> None:
+        await send({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+    return write
+
+
 async def relay_body(
     answer: aiohttp.ClientResponse,
-    send: Send,
+    write: Write,
     transform: Transform = _unchanged,
 ) -> None:
-    """Send the body of an answer as it arrives, each chunk changed by ``transform``.
+    """Write the body of an answer as it arrives, each chunk changed by ``transform``.
 
-    Raises aiohttp's errors, and leaves the response unfinished then: the server of this process
-    aborts the connection of an unfinished response.
+    Raises aiohttp's errors, and leaves the response unfinished then, whose connection has to be
+    aborted: an ASGI server does so by itself.
     """
     is_complete = False
     while not is_complete:
         chunk = await answer.content.readany()
         is_complete = answer.content.at_eof()
-        body = transform(chunk, last=is_complete)
-        await send({"type": "http.response.body", "body": body, "more_body": not is_complete})
+        await write(transform(chunk, last=is_complete), last=is_complete)
 
 
 def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> RawHeaders:

@@ -104,7 +104,13 @@ class EngineStandIn:
     async def _stream(
         self, request: web.Request, body: dict[str, Any], prompt: str
     ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        headers = {
+            "Content-Type": "text/event-stream",
+            "X-Engine": "stand-in",
+            "X-Hop": "1",
+            "Connection": "x-hop",
+        }
+        response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         await response.write(_event(_chunk(body, {"role": "assistant", "content": "one "})))
         if prompt == "wait":

@@ -112,6 +112,18 @@ def test_an_answer_cut_short_by_the_end_of_the_engine_is_not_an_answer() -> None
     asyncio.run(run())
 
 
+def test_a_stream_passes_with_the_headers_that_do_not_end_at_the_relay() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            stream = await case.ask("hi", stream=True)
+            body = await stream.read()
+            assert (body[:6], body[-8:]) == (b"data: ", b"[DONE]\n\n")
+            assert stream.headers["X-Engine"] == "stand-in"
+            assert "X-Hop" not in stream.headers
+
+    asyncio.run(run())
+
+
 def test_text_that_looks_like_the_mark_of_a_cut_answer_is_passed_on() -> None:
     text = '"finish_reason":"abort"'
 
