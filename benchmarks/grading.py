@@ -24,10 +24,11 @@ from contextlib import AsyncExitStack
 from services.contracts.base import JsonObject
 from services.contracts.rewards.graders import ChemistryGrader, MathGrader
 from services.contracts.rewards.rewards import EvaluationGrader
-from services.core.operator_environment import GRADING_RUNTIME, OperatorEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import REPOSITORY, child_environment, find_runtime
 from services.metrics.tool_call_rows import pair_rows
 from services.metrics.tool_calls import Comparison, Strict, measure
+from services.rewards.chemistry.family import RUNTIME
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import Sample
 
@@ -83,7 +84,7 @@ def tool_calls(rows: int) -> tuple[float, float]:
 
 def chemistry(answers: int) -> tuple[float, float]:
     """Return answers per second of the grader and of a loop in the same runtime."""
-    python = find_runtime(RUNTIMES, GRADING_RUNTIME).python
+    python = find_runtime(RUNTIMES, RUNTIME).python
     pairs = [
         (f"{'C' * (n % 9 + 1)}c1ccccc1O", f"{'C' * (n % 7 + 1)}c1ccccc1N") for n in range(answers)
     ]
@@ -91,7 +92,7 @@ def chemistry(answers: int) -> tuple[float, float]:
         Sample.of_answer(json.dumps({"Output Scaffold": said}), [], [], _scaffold(gold))
         for gold, said in pairs
     ]
-    environment = OperatorEnvironment(grading_python=python)
+    environment = OperatorEnvironment(runtimes=RUNTIMES)
     ours, _ = asyncio.run(graded(ChemistryGrader(tasks=["mol_und"]), environment, samples))
     done = subprocess.run(
         [python, "-c", LOOP],

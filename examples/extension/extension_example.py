@@ -15,13 +15,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluation.metrics import MainMetric
+from services.contracts.evaluation.results import EvaluationMetrics
 from services.core.operator_environment import OperatorEnvironment
 from services.jobs.tracking.tracker import End, Trace, TrackedRun, Tracker
+from services.metrics.measures import MeasureRules
 from services.rewards.families import RewardContext, RewardFamily
 from services.rewards.interface import Sample, Score
 from services.rollouts.tools.base import ToolResult
 from services.rollouts.tools.configuration import ToolConfig
 from services.rollouts.tools.families import ToolFamily
+
+LENGTHS, CHARACTERS = "lengths", "characters"
+"""What the report calls the measures of answers, and the one that there is."""
 
 
 class BrevitySettings(BaseModel):
@@ -33,20 +39,23 @@ class BrevitySettings(BaseModel):
 
 
 class Brevity:
-    """1 for an empty answer, down to 0 for ``most`` characters or more."""
+    """1 for an empty answer, down to 0 for ``most`` characters or more; counts the characters."""
 
     def __init__(self, settings: BrevitySettings) -> None:
         self._most = settings.most
 
     async def score(self, sample: Sample) -> Score:
         """Score one answer."""
-        return Score(max(0.0, 1.0 - len(sample.answer) / self._most))
+        length = len(sample.answer)
+        score = max(0.0, 1.0 - length / self._most)
+        return Score(score, group=LENGTHS, measures={CHARACTERS: length})
 
 
 class BrevityFamily(RewardFamily[BrevitySettings]):
     """Rewards of short answers."""
 
     settings = BrevitySettings
+    measures = MeasureRules(lower_is_better=frozenset({CHARACTERS}))
 
     def open(self, settings: BrevitySettings, context: RewardContext) -> nullcontext[Brevity]:
         """Return a component, which holds nothing that must be closed."""
@@ -58,6 +67,21 @@ class BrevityFamily(RewardFamily[BrevitySettings]):
         """Refuse rows whose shortest right answer has no score."""
         if golds and min(map(len, golds)) >= settings.most:
             raise InvalidRequest(f"has {settings.most} or more characters", param="gold")
+
+    def main_metric(self, settings: BrevitySettings, metrics: EvaluationMetrics) -> MainMetric:
+        """Return the mean number of characters."""
+        found = (metrics.measures or {}).get(LENGTHS, {}).get(CHARACTERS)
+        return MainMetric(
+            name=CHARACTERS,
+            direction="minimize",
+            mean=found and found.mean,
+            stderr=found and found.stderr,
+            ci95=found and found.ci95,
+            share=False,
+        )
+
+    def may_regrade(self, settings: BrevitySettings, environment: OperatorEnvironment) -> None:
+        """Equal answers have equal scores: evaluations may reuse them."""
 
 
 class WordCount:

@@ -105,6 +105,9 @@ class MainNumber(Resource):
     ci95: tuple[float, float] | None = Field(
         default=None, description="95 % confidence interval, of a measurement that is complete."
     )
+    share: bool = Field(
+        default=False, description="Whether the value is a share, from 0 to 1; else a number."
+    )
     recent: list[float] = Field(
         default_factory=list,
         description="Values from the first step to the latest, at most 40, for a small curve.",

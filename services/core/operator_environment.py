@@ -17,15 +17,13 @@ VARIABLE = "TEMPER_OPERATOR_ENVIRONMENT"
 REWARD_MODEL_RUNTIMES = ("training", "vllm")
 """Runtimes that can load a reward model, in order of preference."""
 
-GRADING_RUNTIME = "grading"
-
 
 class OperatorEnvironment(BaseModel):
     """Addresses and keys of the tool services, judges, user functions and reward models.
 
     ``reward_models`` are folders by the names of registered models, and the own code of
     ``trusted_reward_models`` may run; ``model_python`` is the interpreter that loads them, null if
-    no runtime can. ``grading_python`` is that of the runtime of chemistry, null without it.
+    no runtime can. ``runtimes`` is the folder of those that graders may need, null for none.
     ``oracles`` are functions of a molecule by the property that they tell.
     ``agent_commands`` are the programs of agents, with their arguments, by name.
     ``mcp_commands`` are the programs of MCP servers, likewise.
@@ -48,7 +46,7 @@ class OperatorEnvironment(BaseModel):
     reward_models: dict[str, Path] = Field(default_factory=dict)
     trusted_reward_models: tuple[str, ...] = ()
     model_python: Path | None = None
-    grading_python: Path | None = None
+    runtimes: Path | None = None
     verdicts: Path | None = None
     agent_commands: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     mcp_commands: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -84,7 +82,7 @@ class OperatorEnvironment(BaseModel):
             reward_models={name: Path(each.location) for name, each in models.items()},
             trusted_reward_models=tuple(name for name, each in models.items() if each.trusted),
             model_python=_model_python(settings.runtimes_folder) if reward_models else None,
-            grading_python=_grading_python(settings.runtimes_folder),
+            runtimes=settings.runtimes_folder,
             agent_commands={name: tuple(each) for name, each in settings.agent_commands.items()},
             mcp_commands={name: tuple(each) for name, each in settings.mcp_commands.items()},
             agent_host=settings.agent_host,
@@ -108,12 +106,6 @@ class OperatorEnvironment(BaseModel):
     def key_of(self, origin: str) -> str | None:
         """The operator's key for a service at that origin."""
         return self.endpoint_keys.get(origin)
-
-
-def _grading_python(runtimes: Path) -> Path | None:
-    with suppress(RuntimeMissing):
-        return find_runtime(runtimes, GRADING_RUNTIME).python
-    return None
 
 
 def _model_python(runtimes: Path) -> Path:

@@ -3,30 +3,34 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist, quantiles
-from types import MappingProxyType
 
-LOWER_IS_BETTER = frozenset({"absolute_error", "judge_failed", "levenshtein"})
-WINSORIZED = frozenset({"improvement"})
-"""Measures whose mean counts values beyond the 5th and 95th percentile as these."""
-UNPARSED = "unparsed"
-"""The class of answers that state none."""
-RATIOS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
-    {
-        "item_score": (("points", "possible_points"),),
-        "pooled_f1": (("twice_right", "counted"),),
-        "macro_f1": tuple(
-            (f"twice_right_{code}", f"counted_{code}") for code in ("ALLOW", "102", "103", UNPARSED)
-        ),
-    }
-)
-"""Measures that are the mean of ratios of sums of others, which are not reported themselves."""
-PRODUCTS: Mapping[str, str] = MappingProxyType({"fts": "valid"})
-"""Measures whose mean is multiplied by the mean of another, as ChemCoTBench does."""
-
-_PARTS = frozenset(name for ratios in RATIOS.values() for pair in ratios for name in pair)
 _Z95 = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class MeasureRules:
+    """How the numbers that a grader gives for each answer become those of a report, by their names.
+
+    All others are plain means, of which higher ones are better. The mean of ``winsorized`` measures
+    counts values beyond the 5th and 95th percentile as these. ``ratios`` are measures that are the
+    mean of ratios of sums of two others, which are not reported themselves. The mean of
+    ``products`` is multiplied by that of the measure that they name.
+    """
+
+    lower_is_better: frozenset[str] = frozenset()
+    winsorized: frozenset[str] = frozenset()
+    ratios: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    products: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """What only ratios are made of."""
+        return frozenset(name for pairs in self.ratios.values() for pair in pairs for name in pair)
+
+
+PLAIN = MeasureRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,8 @@ class MeasureMean:
 class Measures:
     """Averages numbers of answers in any order; items are clusters, as their answers are alike."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: MeasureRules = PLAIN) -> None:
+        self._rules = rules
         self._values: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
@@ -55,7 +60,7 @@ class Measures:
     def means(self) -> dict[str, dict[str, MeasureMean]]:
         """By group and measure, both in order of their names."""
         return {
-            group: dict(sorted(_means(measures).items()))
+            group: dict(sorted(_means(measures, self._rules).items()))
             for group, measures in sorted(self._values.items())
         }
 
@@ -65,16 +70,18 @@ def mean_of_clusters(clusters: Mapping[int, list[float]]) -> MeasureMean:
     return _ratio([(clusters, {item: [1.0] * len(each) for item, each in clusters.items()})])
 
 
-def _means(measures: Mapping[str, Mapping[int, list[float]]]) -> dict[str, MeasureMean]:
+def _means(
+    measures: Mapping[str, Mapping[int, list[float]]], rules: MeasureRules
+) -> dict[str, MeasureMean]:
     means = {
-        name: mean_of_clusters(_winsorized(clusters) if name in WINSORIZED else clusters)
+        name: mean_of_clusters(_winsorized(clusters) if name in rules.winsorized else clusters)
         for name, clusters in measures.items()
-        if name not in _PARTS
+        if name not in rules.parts
     }
-    for name, factor in PRODUCTS.items():
+    for name, factor in rules.products.items():
         if name in measures and factor in measures:
             means[name] = _product(measures[name], measures[factor])
-    for name, pairs in RATIOS.items():
+    for name, pairs in rules.ratios.items():
         if all(part in measures for pair in pairs for part in pair):
             means[name] = _ratio([(measures[top], measures[bottom]) for top, bottom in pairs])
     return means

@@ -8,14 +8,7 @@ from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.origins import origin_of
-from services.contracts.rewards.graders import (
-    ChemistryGrader,
-    FunctionCallsGrader,
-    GoldGrader,
-    MathGrader,
-    PanoramaGrader,
-    TokenF1Grader,
-)
+from services.contracts.rewards.graders import GoldGrader, MathGrader, TokenF1Grader
 from services.contracts.rewards.openai_graders import (
     JudgeModel,
     LabelModelGrader,
@@ -30,7 +23,6 @@ from services.contracts.rewards.rewards import (
     CallableReward,
     CodeTestsReward,
     EnvironmentReward,
-    ExtensionReward,
     HttpReward,
     JudgeReward,
     PairwiseJudgeReward,
@@ -41,7 +33,7 @@ from services.contracts.rewards.rewards import (
     WeightedReward,
 )
 from services.core.process.worker_pool import check_function_allowed
-from services.rewards.families import family_and_settings
+from services.rewards.families import FamilyReward, family_and_settings
 from services.rewards.graders.gold import matcher
 from services.rewards.graders.model_graders import texts_of
 from services.rewards.graders.multi import Formula, FormulaError
@@ -98,9 +90,6 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             | CodeTestsReward()
             | MathGrader()
             | TokenF1Grader()
-            | ChemistryGrader()
-            | FunctionCallsGrader()
-            | PanoramaGrader()
         ):
             return
         case _ if isinstance(reward, GoldGrader):
@@ -123,7 +112,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
             check_source(reward.source, f"{param}.source")
         case MultiGrader():
             _check_multi(reward, permissions, param)
-        case ExtensionReward():
+        case _ if isinstance(reward, FamilyReward):
             family_and_settings(reward, param)
         case _:
             assert_never(reward)

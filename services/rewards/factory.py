@@ -7,12 +7,9 @@ from typing import assert_never
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.origins import origin_of
 from services.contracts.rewards.graders import (
-    ChemistryGrader,
-    FunctionCallsGrader,
     GoldGrader,
     MathGrader,
     MeaningGrader,
-    PanoramaGrader,
     TokenF1Grader,
 )
 from services.contracts.rewards.openai_graders import (
@@ -30,7 +27,6 @@ from services.contracts.rewards.rewards import (
     CallableReward,
     CodeTestsReward,
     EnvironmentReward,
-    ExtensionReward,
     HttpReward,
     JudgeReward,
     PairwiseJudgeReward,
@@ -129,7 +125,7 @@ class RewardFactory:
                 return GoldMatch(reward)
             case MathGrader() | TokenF1Grader():
                 return await self._meaning(reward)
-            case ChemistryGrader() | FunctionCallsGrader() | PanoramaGrader() | ExtensionReward():
+            case _ if isinstance(reward, FamilyReward):
                 return await self._of_family(reward, param)
             case _:
                 return await self._grader(reward, param)

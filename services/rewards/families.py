@@ -5,20 +5,26 @@ metadata of packages. A family is imported when a request names it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.contracts.evaluation.metrics import MainMetric
+from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
-from services.contracts.rewards.rewards import ExtensionReward
-from services.core.extensions import load_extension
+from services.contracts.rewards.rewards import ExtensionReward, Reward
+from services.core.extensions import find_extension, load_extension
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.runtimes import RuntimeMissing, find_runtime
+from services.metrics.measures import PLAIN, MeasureRules
 from services.rewards.interface import Component
 
 FamilyReward = ChemistryGrader | FunctionCallsGrader | PanoramaGrader | ExtensionReward
@@ -44,12 +50,36 @@ class RewardContext:
     environment: OperatorEnvironment
     param: str
 
+    def python(self, runtime: str) -> Path:
+        """Return the interpreter of an installed runtime; raises `InvalidRequest` without it."""
+        try:
+            if (folder := self.environment.runtimes) is not None:
+                return find_runtime(folder, runtime).python
+        except RuntimeMissing:
+            pass
+        message = (
+            f"needs the runtime {runtime!r}, which is not installed; install it with: "
+            f"python infra/runtimes/install.py {runtime}"
+        )
+        raise InvalidRequest(message, param=self.param, code="runtime_missing")
+
 
 class RewardFamily(ABC, Generic[SettingsT]):
-    """Rewards of one name; made without arguments."""
+    """Rewards of one name; made without arguments.
+
+    All that an evaluation has to know of a grader beside its scores is asked of its family.
+    """
 
     settings: type[SettingsT]
     """The model of their settings."""
+    runtime: str | None = None
+    """The runtime that grades, without which no evaluation begins; see `RewardContext.python`."""
+    extracts: bool = False
+    """Scores name what they compared (``extracted``): an answer without it is unparsable."""
+    json_golds: bool = False
+    """A gold of a benchmark that is a list is one gold, written as JSON, instead of several."""
+    measures: MeasureRules = PLAIN
+    """How the measures of scores become those of an evaluation."""
 
     @abstractmethod
     def open(
@@ -63,13 +93,38 @@ class RewardFamily(ABC, Generic[SettingsT]):
     def check_row(self, fields: JsonObject, golds: Sequence[str], settings: SettingsT) -> None:
         """Raise `InvalidRequest` for a row of an evaluation that cannot be graded."""
 
+    def main_metric(
+        self,
+        settings: SettingsT,  # noqa: ARG002 - the interface of families
+        metrics: EvaluationMetrics,  # noqa: ARG002
+    ) -> MainMetric | None:
+        """Return the number that stands for an evaluation; None: the accuracy.
 
-def installed_family(name: str, param: str) -> RewardFamily[Any]:
-    """Import a family of another package; raises `InvalidRequest`, naming the field ``param``."""
-    family = load_extension(GROUP, name, param)()
-    if not isinstance(family, RewardFamily):
-        raise InvalidRequest(f"the extension {name!r} is not a family of rewards", param=param)
-    return family
+        A benchmark that declares a metric of its own is not asked for this one.
+        """
+        return None
+
+    def may_regrade(
+        self,
+        settings: SettingsT,  # noqa: ARG002 - the interface of families
+        environment: OperatorEnvironment,  # noqa: ARG002
+    ) -> str | None:
+        """Return why equal answers may be graded otherwise, so that no evaluation reuses them.
+
+        None: the grade depends on row, answer, settings, package and runtime alone.
+        """
+        return "its extension may grade otherwise"
+
+
+def family_of(reward: Reward, param: str) -> tuple[RewardFamily[Any], BaseModel] | None:
+    """Return `family_and_settings` of a reward; None for one that belongs to no family."""
+    return family_and_settings(reward, param) if isinstance(reward, FamilyReward) else None
+
+
+def families_of(rewards: Iterable[Reward], param: str) -> list[tuple[RewardFamily[Any], BaseModel]]:
+    """Return `family_of` each reward that has one."""
+    found = (family_of(reward, param) for reward in rewards)
+    return [each for each in found if each is not None]
 
 
 def family_and_settings(reward: FamilyReward, param: str) -> tuple[RewardFamily[Any], BaseModel]:
@@ -79,10 +134,33 @@ def family_and_settings(reward: FamilyReward, param: str) -> tuple[RewardFamily[
     """
     if not isinstance(reward, ExtensionReward):
         return OWN[reward.type].load()(), reward
-    family = installed_family(reward.name, f"{param}.name")
+    try:
+        family = _installed_family(reward.name)
+    except InvalidRequest as error:
+        error.param = f"{param}.name"
+        raise
     try:
         return family, family.settings.model_validate(reward.settings)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join((param, "settings", *map(str, fault["loc"])))
         raise InvalidRequest(fault["msg"], param=where) from None
+
+
+def package_of(reward: Reward) -> str | None:
+    """Return name and version of the package that a reward is from; None for one of ours."""
+    if not isinstance(reward, ExtensionReward):
+        return None
+    found = find_extension(GROUP, reward.name)
+    if found is None or found.dist is None:
+        return None
+    return f"{found.dist.name} {found.dist.version}"
+
+
+@cache
+def _installed_family(name: str) -> RewardFamily[Any]:
+    """A family of another package: found once, since rows of files ask for it."""
+    family = load_extension(GROUP, name, "name")()
+    if not isinstance(family, RewardFamily):
+        raise InvalidRequest(f"the extension {name!r} is not a family of rewards", param="name")
+    return family

@@ -7,11 +7,11 @@ from pathlib import Path
 from tests.support.processes import REPOSITORY
 
 SOURCE = REPOSITORY / "examples" / "extension"
-METADATA = "Metadata-Version: 2.1\nName: temper-extension-example\nVersion: 1.0\n"
+METADATA = "Metadata-Version: 2.1\nName: temper-extension-example\nVersion: {version}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def write_wheel(folder: Path) -> Path:
+def write_wheel(folder: Path, version: str = "1.0") -> Path:
     """Write the wheel that its pyproject.toml describes; it can be installed, and imported from."""
     points = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]["entry-points"]
     lines = [
@@ -21,16 +21,15 @@ def write_wheel(folder: Path) -> Path:
     ]
     files = {
         "extension_example.py": (SOURCE / "extension_example.py").read_text(),
-        "METADATA": METADATA,
+        "METADATA": METADATA.format(version=version),
         "WHEEL": WHEEL,
         "entry_points.txt": "\n".join(lines),
         "RECORD": "",
     }
-    wheel = folder / "temper_extension_example-1.0-py3-none-any.whl"
+    wheel = folder / f"temper_extension_example-{version}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         for name, text in files.items():
-            inside = (
-                name if name.endswith(".py") else f"temper_extension_example-1.0.dist-info/{name}"
-            )
+            information = f"temper_extension_example-{version}.dist-info/{name}"
+            inside = name if name.endswith(".py") else information
             archive.writestr(inside, text)
     return wheel

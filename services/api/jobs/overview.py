@@ -95,11 +95,11 @@ def _measured(job: Job) -> MainNumber | None:
 def _of_evaluation(found: Evaluation) -> MainNumber | None:
     mean = None if found.macro_average is None else found.macro_average.mean
     if mean is not None:
-        return MainNumber(name="mean over benchmarks", value=mean.mean, ci95=mean.ci95)
+        return MainNumber(name="mean over benchmarks", value=mean.mean, ci95=mean.ci95, share=True)
     main = next((each.main_metric for each in found.outcomes() if each.main_metric), None)
     if main is None or main.mean is None:
         return None
-    return MainNumber(name=main.name, value=main.mean, ci95=main.ci95)
+    return MainNumber(name=main.name, value=main.mean, ci95=main.ci95, share=main.share)
 
 
 def _reported(session: Session, job: Job) -> MainNumber | None:
@@ -117,6 +117,7 @@ def _reported(session: Session, job: Job) -> MainNumber | None:
     return MainNumber(
         name=name,
         value=_values(latest, name)[0],
+        share=name == "accuracy",
         recent=_values(spread, name),
         nothing_learned=_learned_nothing(latest[:JUDGED_STEPS]),
     )

@@ -26,6 +26,9 @@ class MainMetric(Resource):
         default=None, description="Standard error over items; null with one item."
     )
     ci95: tuple[float, float] | None = None
+    share: bool = Field(
+        default=True, description="Whether the value is a share, from 0 to 1; else a number."
+    )
     not_averaged: str | None = Field(
         default=None,
         description="Reason why the value is left out of means over benchmarks, which average "

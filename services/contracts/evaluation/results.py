@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from services.contracts.base import Resource
-from services.contracts.evaluation.metrics import ToolCallScores
+from services.contracts.evaluation.metrics import MainMetric, ToolCallScores
 from services.contracts.failures import InfrastructureCause, LeftOut
 
 ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
@@ -116,6 +116,11 @@ class EvaluationMetrics(Resource):
     )
     tool_calls: ToolCallScores | None = Field(
         default=None, description="Scores of tool calls; null without the grader tool_calls."
+    )
+    grader_metric: MainMetric | None = Field(
+        default=None,
+        description="Main metric by the grader's definition; null: the grader names none, and "
+        "accuracy is the main metric.",
     )
     accuracy: float
     mean_score: float | None = None

@@ -8,9 +8,10 @@ from string import ascii_uppercase
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.benchmarks import QUESTION, Benchmark
-from services.contracts.rewards.graders import PanoramaGrader, ToolCallsGrader
+from services.contracts.rewards.graders import ToolCallsGrader
 from services.datasets.record import JsonValue, RowError, shown
 from services.metrics.extraction import at_path
+from services.rewards.families import family_of
 
 
 def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
@@ -37,8 +38,7 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
         options = _mixed(question, [gold, *(_at(row, path) for path in benchmark.incorrect)])
         question += "".join(_options(options, " and ".join(benchmark.incorrect)))
         gold = ascii_uppercase[options.index(gold)]
-    is_json = isinstance(benchmark.grader, ToolCallsGrader | PanoramaGrader)
-    if is_json and gold is not None and not isinstance(gold, str):
+    if gold is not None and not isinstance(gold, str) and _is_json(benchmark):
         # A list of golds means any of them; a list of calls is a single gold, which is JSON text.
         gold = json.dumps(gold, ensure_ascii=False)
     texts = {name: _text(row, path) for name, path in benchmark.fields.items()}
@@ -48,6 +48,14 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     if benchmark.setup is not None:
         extra["setup"] = _filled(benchmark.setup, texts)
     return {**extra, **prompt} if gold is None else {**extra, **prompt, "gold": gold}
+
+
+def _is_json(benchmark: Benchmark) -> bool:
+    """Whether the grader takes a gold as JSON."""
+    if isinstance(benchmark.grader, ToolCallsGrader):
+        return True
+    found = family_of(benchmark.grader, "benchmark.grader")
+    return found is not None and found[0].json_golds
 
 
 def _said(question: JsonValue) -> JsonValue:

@@ -6,14 +6,9 @@ from dataclasses import replace
 from itertools import islice
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.rewards.graders import (
-    ChemistryGrader,
-    FunctionCallsGrader,
-    GoldGrader,
-    MathGrader,
-    PanoramaGrader,
-    ToolCallsGrader,
-)
+from services.contracts.evaluation.metrics import MainMetric
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.graders import GoldGrader, MathGrader, ToolCallsGrader
 from services.datasets.record import UnreadableFile
 from services.datasets.splits import rows_of_part
 from services.evaluator.evaluation.results import Answered
@@ -21,9 +16,13 @@ from services.evaluator.evaluation.samples import EvaluationSample, gold_check, 
 from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.evaluator.evaluation.totals import RunningTotals
+from services.metrics.measures import MeasureRules
+from services.rewards.families import family_of
 
-EXTRACTING = GoldGrader | MathGrader | ChemistryGrader | FunctionCallsGrader | PanoramaGrader
-"""Graders that compare an extracted answer; a response without one is unparsable."""
+EXTRACTING = GoldGrader | MathGrader
+"""Graders of no family that compare an extracted answer; without one it is unparsable."""
+SECOND_OPINION = MeasureRules(lower_is_better=frozenset({"judge_failed"}))
+"""Of the measures of graders of no family: whether a judge agrees."""
 
 
 class BenchmarkRun:
@@ -42,16 +41,26 @@ class BenchmarkRun:
         self.rows_after = rows_before + rows[-1] + 1
         self.answered = Answered(rows[-1] + 1, spec.samples_per_item)
         grader = spec.grader
+        self._family = family_of(grader, f"{place}grader")
+        family = None if self._family is None else self._family[0]
         self.totals = RunningTotals(
             spec.samples_per_item,
-            extracts=isinstance(grader, EXTRACTING),
+            extracts=isinstance(grader, EXTRACTING) if family is None else family.extracts,
             tool_calls=ToolCallTotals(grader) if isinstance(grader, ToolCallsGrader) else None,
+            rules=SECOND_OPINION if family is None else family.measures,
         )
 
     @property
     def left(self) -> int:
         """Samples that have not been generated yet."""
         return self.size - self.totals.samples
+
+    def grader_metric(self, metrics: EvaluationMetrics) -> MainMetric | None:
+        """The main metric that the grader's family names; None without a family or a name."""
+        if self._family is None:
+            return None
+        family, settings = self._family
+        return family.main_metric(settings, metrics)
 
     def samples(self) -> Iterator[EvaluationSample]:
         """Every row that is evaluated."""

@@ -89,6 +89,9 @@ async def evaluate(
         _check_anything_counts(run)
     reporter.phase("summarizing")
     metrics = totals.metrics()
+    for run in runs:
+        found = metrics[run.spec.name]
+        found.grader_metric = run.grader_metric(found)
     if spec.training:
         for run in runs:
             questions = [said_by_users(sample.messages) for sample in run.samples()]

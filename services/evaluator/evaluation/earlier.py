@@ -13,20 +13,15 @@ from sqlalchemy.orm import Session
 from services.contracts.errors import TemperError
 from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.rewards.graders import ChemistryGrader
 from services.contracts.rewards.openai_graders import (
     LabelModelGrader,
     MultiGrader,
     ScoreModelGrader,
 )
-from services.contracts.rewards.rewards import (
-    EvaluationGrader,
-    ExtensionReward,
-    PairwiseJudgeReward,
-)
+from services.contracts.rewards.rewards import EvaluationGrader, PairwiseJudgeReward
 from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow
-from services.core.operator_environment import GRADING_RUNTIME
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.core.process.runtimes import RuntimeMissing, find_runtime
 from services.evaluator.evaluation.checksums import FILE as CHECKSUMS
@@ -53,6 +48,7 @@ from services.evaluator.models import RUNTIME
 from services.jobs.job import Job
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import ResolvedModel, require_file, resolve_model
+from services.rewards.families import families_of, package_of
 
 SAME_FILE = 500
 OTHER_FILES = 20
@@ -92,11 +88,7 @@ def reuse_spec(
         STOP_TOKENS: list(model.stop_token_ids),
         CODE: code_version(),
         ENGINE: _version(settings, RUNTIME),
-        GRADING: (
-            _version(settings, GRADING_RUNTIME)
-            if any(isinstance(each.grader, ChemistryGrader) for each in _asked(request))
-            else None
-        ),
+        GRADING: _graded_by(request, settings),
     }
     return spec.model_copy(
         update={
@@ -162,15 +154,18 @@ def _regrading(request: CreateEvaluation, settings: WorkerSettings) -> str | Non
     """Why equal answers may be graded otherwise than before."""
     if any(each.judge or _asks_a_judge(each.grader) for each in _asked(request)):
         return "its judge may change behind its URL"
-    if any(isinstance(each.grader, ExtensionReward) for each in _asked(request)):
-        return "its extension may grade otherwise"
-    if settings.oracles and any(_asks_an_oracle(each.grader) for each in _asked(request)):
-        return "the operator's oracles may change"
-    return None
+    environment = OperatorEnvironment.of(settings)
+    families = families_of(_graders(request), "grader")
+    reasons = (family.may_regrade(own, environment) for family, own in families)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _asked(request: CreateEvaluation) -> Collection[CreateEvaluation]:
     return request.by_benchmark().values()
+
+
+def _graders(request: CreateEvaluation) -> list[EvaluationGrader]:
+    return [each.grader for each in _asked(request)]
 
 
 def _content(session: Session, request: CreateEvaluation) -> str:
@@ -185,8 +180,15 @@ def _asks_a_judge(grader: EvaluationGrader) -> bool:
     return any(isinstance(part, _JUDGES) for part in parts)
 
 
-def _asks_an_oracle(grader: EvaluationGrader) -> bool:
-    return isinstance(grader, ChemistryGrader) and "mol_opt" in grader.tasks
+def _graded_by(request: CreateEvaluation, settings: WorkerSettings) -> JsonValue:
+    """The versions of what grades beside our code: runtimes, and packages of extensions."""
+    runtimes = {
+        f"{family.runtime} {_version(settings, family.runtime)}"
+        for family, _ in families_of(_graders(request), "grader")
+        if family.runtime is not None
+    }
+    packages = {found for found in map(package_of, _graders(request)) if found is not None}
+    return [*sorted(runtimes), *sorted(packages)] or None
 
 
 def _version(settings: WorkerSettings, runtime: str) -> str | None:

@@ -10,10 +10,9 @@ from sqlalchemy.orm import Session
 from services.contracts.evaluation.benchmarks import Benchmark, benchmark_of
 from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.evaluation.results import EvaluationMetrics
-from services.contracts.rewards.graders import ChemistryGrader
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.operator_environment import GRADING_RUNTIME, OperatorEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import find_runtime
 from services.datasets.validate import validation_command
 from services.evaluator.evaluation.earlier import reuse_newest, reuse_spec
@@ -33,6 +32,7 @@ from services.jobs.job import Job
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import get_source_file, source_of
+from services.rewards.families import families_of
 from services.rewards.verdicts import FILE as VERDICTS
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
@@ -61,8 +61,9 @@ class EvaluationHandler:
         """
         request = CreateEvaluation.model_validate(job.request)
         asked = request.by_benchmark()
-        if any(isinstance(each.grader, ChemistryGrader) for each in asked.values()):
-            find_runtime(self._settings.runtimes_folder, GRADING_RUNTIME)
+        for family, _ in families_of((each.grader for each in asked.values()), "grader"):
+            if family.runtime is not None:
+                find_runtime(self._settings.runtimes_folder, family.runtime)
         artifacts = Artifacts(self._settings.home)
         with database.read() as session:
             checked = {

@@ -29,7 +29,7 @@ _DIFFERENCES = {
     STOP_TOKENS: "the model's stop tokens differ",
     CODE: "another version of Temper",
     ENGINE: "another version of the engine",
-    GRADING: "another version of the grading runtime",
+    GRADING: "another version of what grades: a runtime, or the package of an extension",
 }
 _UNRELATED = {
     *("model", "file", "fresh", "name"),

@@ -15,7 +15,7 @@ from services.contracts.evaluation.results import (
 from services.contracts.failures import InfrastructureCause
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
-from services.metrics.measures import LOWER_IS_BETTER, Measures, mean_of_clusters
+from services.metrics.measures import PLAIN, MeasureRules, Measures, mean_of_clusters
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
 _GROUP = "tools"
@@ -66,12 +66,13 @@ class RunningTotals:
 
     ``seconds`` is the time spent generating, over all attempts. ``extracts``: the grader names what
     it compared, so that an answer without it is unparsable. ``tool_calls`` counts the calls in
-    answers, where these are graded.
+    answers, where these are graded. ``rules`` are those of the grader's measures.
     """
 
     samples_per_item: int = 1
     extracts: bool = False
     tool_calls: ToolCallTotals | None = None
+    rules: MeasureRules = PLAIN
     samples: int = 0
     correct: int = 0
     errors: int = 0
@@ -84,11 +85,12 @@ class RunningTotals:
     _left_out: Counter[InfrastructureCause] = field(default_factory=Counter)
     _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
     _scores: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
-    _measures: Measures = field(default_factory=Measures)
+    _measures: Measures = field(init=False)
     _tool_use: ToolUseTotals = field(default_factory=ToolUseTotals)
     _repeated: RepeatedSamples = field(init=False)
 
     def __post_init__(self) -> None:
+        self._measures = Measures(self.rules)
         self._repeated = RepeatedSamples(self.samples_per_item)
 
     @property
@@ -168,9 +170,10 @@ class RunningTotals:
         )
 
     def _measured(self) -> dict[str, dict[str, MeasureEstimate]]:
+        lower = self.rules.lower_is_better
         return {
             group: {
-                name: MeasureEstimate(**asdict(mean), lower_is_better=name in LOWER_IS_BETTER)
+                name: MeasureEstimate(**asdict(mean), lower_is_better=name in lower)
                 for name, mean in means.items()
             }
             for group, means in self._measures.means().items()

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.rewards.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
-from services.contracts.rewards.rewards import CodeTestsReward, EvaluationGrader, ExtensionReward
+from services.contracts.rewards.rewards import CodeTestsReward, EvaluationGrader
 from services.core.process.reporter import NEEDS_DEVICE, Reporter
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.splits import by_subtask, subtask_of
@@ -20,7 +19,7 @@ from services.evaluator.evaluation.reuse import Reuse, decide, write_reuse
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.rewards.code_tests import function_name, read_tests, row_checker
-from services.rewards.families import family_and_settings
+from services.rewards.families import family_of
 from services.rewards.interface import RewardFailed
 from services.rollouts.chat.prompt_check import PromptCheck
 
@@ -80,10 +79,9 @@ def reuse_equal(spec: EvaluationFilesSpec, _reports: JsonObject) -> JsonObject:
 def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
     """The sample as it is, with the tests or the question that its grader needs."""
     try:
-        match grader:
-            case ChemistryGrader() | FunctionCallsGrader() | PanoramaGrader() | ExtensionReward():
-                family, settings = family_and_settings(grader, "grader")
-                family.check_row(sample.extra, sample.gold, settings)
+        if (found := family_of(grader, "grader")) is not None:
+            family, settings = found
+            family.check_row(sample.extra, sample.gold, settings)
     except InvalidRequest as error:
         raise RowError(f"{error.param}: {error.message}") from None
     if isinstance(grader, CodeTestsReward):

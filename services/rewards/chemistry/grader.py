@@ -39,15 +39,7 @@ MAX_ANSWER_BYTES = 1 << 20
 class Chemistry:
     """Grades answers by the sub-task of their row. Use it as an async context manager."""
 
-    def __init__(
-        self, settings: ChemistryGrader, python: Path | None, oracles: Oracles, param: str
-    ) -> None:
-        if python is None:
-            message = (
-                "needs the runtime 'grading', which is not installed; install it with: "
-                "python infra/runtimes/install.py grading"
-            )
-            raise InvalidRequest(message, param=param, code="runtime_missing")
+    def __init__(self, settings: ChemistryGrader, python: Path, oracles: Oracles) -> None:
         self._settings = settings
         self._oracles = oracles
         self._is_fork = settings.metrics == "fork"

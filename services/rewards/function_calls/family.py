@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 from services.contracts.base import JsonObject
 from services.contracts.rewards.graders import FunctionCallsGrader
+from services.core.operator_environment import OperatorEnvironment
 from services.rewards.families import RewardContext, RewardFamily
 from services.rewards.function_calls.grader import FunctionCalls
 from services.rewards.function_calls.rows import read_question
@@ -14,6 +15,7 @@ class FunctionCallsFamily(RewardFamily[FunctionCallsGrader]):
     """Answers that call functions."""
 
     settings = FunctionCallsGrader
+    extracts = True
 
     def open(
         self,
@@ -31,3 +33,10 @@ class FunctionCallsFamily(RewardFamily[FunctionCallsGrader]):
     ) -> None:
         """Raise `InvalidRequest` for a row that asks nothing."""
         read_question(fields, settings)
+
+    def may_regrade(
+        self,
+        settings: FunctionCallsGrader,
+        environment: OperatorEnvironment,
+    ) -> None:
+        """Equal answers have equal grades."""

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from services.contracts.errors import InvalidRequest
 from services.contracts.rewards.graders import PanoramaGrader
 from services.metrics.extraction import ExtractionOutcome, extract_json, has_path
-from services.metrics.measures import UNPARSED
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.panorama.rows import CODES, Question, key_of, read_question
+
+UNPARSED = "unparsed"
+"""The class of answers that state none."""
+CLASSES = (*CODES, UNPARSED)
 
 
 class Panorama:

@@ -59,6 +59,8 @@ def test_the_main_metric_is_shown_with_its_interval_and_its_direction(
     share = succeeded.evaluation("10" * 4)
     score = succeeded.evaluation("11", benchmark=LOWER_SCORE)
     both = succeeded.of_several(sums="10", words="0")
+    lengths = {"name": "characters", "direction": "minimize", "mean": 12.0, "share": False}
+    short = succeeded.evaluation("11", grader_metric=lengths)
     open_view(page, gateway, "/ui/evaluations")
 
     listed = page.get_by_role("row").filter(has_text=share)
@@ -67,6 +69,8 @@ def test_the_main_metric_is_shown_with_its_interval_and_its_direction(
     listed = page.get_by_role("row").filter(has_text=score)
     expect(listed).to_contain_text(re.compile(r"mean score ↓0\.25-?[0-9.]+ to [0-9.]+2 of 2"))
     expect(listed.get_by_role("img", name="lower is better")).to_be_visible()
+    listed = page.get_by_role("row").filter(has_text=short)
+    expect(listed).to_contain_text("characters ↓122 of 2")  # 12, and its correct answers
     rows = page.get_by_role("row").filter(has_text=both)
     expect(rows).to_contain_text(["accuracy ↑50.0%", "accuracy ↑0.0%", "no mean: sums and words"])
 

@@ -1,5 +1,6 @@
 """The evaluation child as a process: no sample is lost or requested twice."""
 
+import os
 import random
 import signal
 from pathlib import Path
@@ -8,10 +9,13 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
+from services.contracts.evaluation.evaluations import BenchmarkOutcome
+from services.contracts.rewards.rewards import ExtensionReward
 from services.contracts.sampling import Sampling
 from services.core.process.reporter import METRICS, RESULT
 from services.evaluator.evaluation.results import RESULTS
 from services.evaluator.serving import RemoteEndpoint
+from services.metrics.main_metric import main_metric
 from tests.integration.evaluation.evaluation_job import (
     DEADLINE,
     EvaluationJob,
@@ -20,6 +24,8 @@ from tests.integration.evaluation.evaluation_job import (
     prompt,
     without_times,
 )
+from tests.support.extension import write_wheel
+from tests.support.processes import REPOSITORY
 from tests.support.waiting import wait_for
 from tests.unit.evaluator.chat_server import ChatServer, Reply, add, error
 
@@ -49,6 +55,25 @@ def test_answers_are_graded_and_summarized(tmp_path: Path) -> None:
     assert [report["phase"] for report in job.reports("phase")] == ["generating", "summarizing"]
     assert job.reports("progress")[-1]["step"] == 40
     assert complete_lines(job.folder / METRICS) >= 1
+
+
+def test_a_package_names_the_measures_and_the_main_metric_of_its_grader(tmp_path: Path) -> None:
+    grader = ExtensionReward(name="brevity", settings={"most": 100})
+    path = os.pathsep.join(map(str, (REPOSITORY, write_wheel(tmp_path))))
+    with ChatServer(add) as server:
+        job = job_of(tmp_path / "job", server, 5, grader=grader)
+        job.run(PYTHONPATH=path)
+
+    metrics = job.metrics()
+    assert metrics.measures is not None
+    assert metrics.measures["lengths"]["characters"].lower_is_better
+    outcome = BenchmarkOutcome(
+        file="file-1", grader=grader, sampling=Sampling(), metrics=job.metrics()
+    )
+    main = main_metric(outcome)
+    assert main is not None
+    assert (main.name, main.direction, main.mean) == ("characters", "minimize", 12.0)
+    assert (main.share, main.not_averaged) == (False, "lower scores are better")
 
 
 def test_items_in_the_training_data_are_counted_and_told(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from services.contracts.evaluation.evaluations import Evaluation
+from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.rewards.rewards import EvaluationGrader
+from services.rewards.families import family_of
 
 
 def evaluation(name: str, model: Any, file: str, accuracy: float, **fields: Any) -> Evaluation:
@@ -39,3 +44,13 @@ def metrics_of(accuracy: float) -> dict[str, Any]:
         **{"prompt_tokens": 1, "completion_tokens": 1, "generation_seconds": 1.0},
         "tokens_per_second": 1.0,
     }
+
+
+def graded_by(grader: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics with the main one that the family of the grader names, if it has one."""
+    found = family_of(TypeAdapter[Any](EvaluationGrader).validate_python(grader), "grader")
+    if found is None:
+        return metrics
+    family, settings = found
+    main = family.main_metric(settings, EvaluationMetrics.model_validate(metrics))
+    return {**metrics, "grader_metric": main and main.model_dump()}

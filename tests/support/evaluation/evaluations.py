@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from services.contracts.base import JsonObject
 from services.contracts.jobs import JobStatus
 from services.contracts.rewards.graders import ToolCallsGrader
 from services.core.db.engine import Database
@@ -35,11 +36,14 @@ class SucceededEvaluations:
         self._home = home
         self.file_id = file_id
 
-    def evaluation(self, correct: str, **fields: object) -> str:
+    def evaluation(
+        self, correct: str, grader_metric: JsonObject | None = None, **fields: object
+    ) -> str:
         """One row per character: 1 correct, 0 wrong, ``-`` without an answer."""
         body = {"model": "base", "file": self.file_id, **fields}
         rows = _rows(None, correct)
-        return self._succeeded(body, rows, {"metrics": _metrics(rows)})
+        metrics = {**_metrics(rows), "grader_metric": grader_metric}
+        return self._succeeded(body, rows, {"metrics": metrics})
 
     def of_several(self, **correct: str) -> str:
         """An evaluation of several benchmarks of one file, with such rows by name."""

@@ -21,6 +21,8 @@ from services.jobs.claims import Claim, ClaimStage
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job
 from services.jobs.worker.settings import WorkerSettings
+from tests.support.extension import write_wheel
+from tests.support.runtime.stand_in import add_runtime
 
 REQUEST: dict[str, Any] = {
     "model": {"base_url": "http://127.0.0.1:9/v1", "model": "m"},
@@ -76,6 +78,25 @@ def test_a_grader_of_any_benchmark_needs_its_runtime(
     job = job_of(database, {**REQUEST, "benchmarks": [REQUEST["benchmarks"][0], chemistry]})
     with pytest.raises(RuntimeMissing):
         EvaluationHandler(settings).validation(database, job, tmp_path)
+
+
+def test_a_grader_of_a_package_needs_the_runtime_that_it_names(
+    tmp_path: Path,
+    database: Database,
+    settings: WorkerSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(write_wheel(tmp_path)))
+    grader = {"type": "extension", "name": "brevity", "settings": {"most": 9}}
+    own = {"name": "own", "file": "file-2", "grader": grader}
+    job = job_of(database, {**REQUEST, "benchmarks": [REQUEST["benchmarks"][0], own]})
+    EvaluationHandler(settings).validation(database, job, tmp_path)
+
+    monkeypatch.setattr("extension_example.BrevityFamily.runtime", "molecules")
+    with pytest.raises(RuntimeMissing, match="molecules"):
+        EvaluationHandler(settings).validation(database, job, tmp_path)
+    add_runtime(settings.runtimes_folder, "molecules")
+    EvaluationHandler(settings).validation(database, job, tmp_path)
 
 
 def test_one_engine_asks_every_benchmark_with_its_own_settings(

@@ -26,6 +26,7 @@ from services.jobs.claims import Claim, ClaimStage
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job, get_job, move_job
 from services.jobs.worker.settings import WorkerSettings
+from tests.support.extension import write_wheel
 from tests.support.runtime.stand_in import add_runtime
 
 REMOTE = {"base_url": "http://127.0.0.1:9/v1", "model": "adder"}
@@ -37,7 +38,7 @@ JUDGE = {
     "labels": ["good", "bad"],
     "passing_labels": ["good"],
 }
-EXTENSION = {"type": "extension", "name": "brevity"}
+EXTENSION = {"type": "extension", "name": "brevity", "settings": {"most": 10}}
 ANY_JUDGE = {"type": "multi", "name": "all", "graders": {"a": JUDGE}, "calculate_output": "a"}
 
 
@@ -274,7 +275,6 @@ def test_a_copy_of_the_weights_is_the_same_model_and_an_adapter_is_another(
         ({"model": REMOTE}, "a remote model may change behind its URL"),
         ({"grader": JUDGE}, "its judge may change behind its URL"),
         ({"grader": ANY_JUDGE}, "its judge may change behind its URL"),
-        ({"grader": EXTENSION}, "its extension may grade otherwise"),
         (
             {"sampling": {"temperature": 0.5, "seed": None}},
             "without sampling.seed answers differ from run to run",
@@ -290,6 +290,19 @@ def test_what_may_be_answered_otherwise_is_always_asked(
 
     assert evaluations.why(**fields).startswith(reason)
     assert evaluations.why(**fields).startswith(reason)
+
+
+def test_an_extension_is_asked_again_where_it_or_its_package_may_grade_otherwise(
+    evaluations: Evaluations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(write_wheel(tmp_path)))
+    first = evaluations.run(grader=EXTENSION)
+    assert evaluations.run(grader=EXTENSION).cached_from == first.id
+
+    monkeypatch.syspath_prepend(str(write_wheel(tmp_path, version="2.0")))
+    assert "the package of an extension" in evaluations.why(grader=EXTENSION)
+    monkeypatch.delattr("extension_example.BrevityFamily.may_regrade")
+    assert evaluations.why(grader=EXTENSION) == "its extension may grade otherwise"
 
 
 def test_a_greedy_evaluation_needs_no_seed_and_a_hub_model_its_commit(

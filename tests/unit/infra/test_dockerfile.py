@@ -9,9 +9,9 @@ from pathlib import Path
 import grimp
 import pytest
 
-from services.core.operator_environment import GRADING_RUNTIME
 from services.evaluator.models import MERGING_RUNTIME
 from services.jobs.tracking.selection import RUNTIME as TRACKING_RUNTIME
+from services.rewards.chemistry.family import RUNTIME as GRADING_RUNTIME
 from tests.support.processes import REPOSITORY
 
 PACKAGES = {

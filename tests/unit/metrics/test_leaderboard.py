@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from services.metrics.leaderboard import Leaderboard, leaderboard
-from tests.support.evaluation.evaluation_view import evaluation, evaluation_of_several
+from tests.support.evaluation.evaluation_view import (
+    evaluation,
+    evaluation_of_several,
+    graded_by,
+    metrics_of,
+)
 
 
 def shown(board: Leaderboard) -> list[tuple[str, list[str | None], float | None]]:
@@ -176,10 +181,10 @@ def test_another_direction_is_another_benchmark() -> None:
 def test_tasks_of_panorama_stand_by_their_published_score() -> None:
     def patents(name: str, score: float, accuracy: float) -> Any:
         grader = {"type": "panorama", "task": "noc4pc"}
-        one = evaluation(name, name, "f", accuracy, grader=grader).model_dump()
         estimate = {"mean": score, "samples": 10, "stderr": 0.1, "ci95": [0.0, 1.0]}
-        one["metrics"]["measures"] = {"noc4pc": {"macro_f1": estimate}}
-        return evaluation(name, name, "f", accuracy, grader=grader, metrics=one["metrics"])
+        measured = {**metrics_of(accuracy), "measures": {"noc4pc": {"macro_f1": estimate}}}
+        metrics = graded_by(grader, measured)
+        return evaluation(name, name, "f", accuracy, grader=grader, metrics=metrics)
 
     board = leaderboard([patents("accurate", 0.25, 0.9), patents("scored", 0.75, 0.1)])
     assert shown(board) == [("scored", ["scored"], 0.75), ("accurate", ["accurate"], 0.25)]

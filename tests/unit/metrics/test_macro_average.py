@@ -12,17 +12,24 @@ from services.contracts.evaluation.results import ItemEstimate, MacroAverage
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import mean_of_independent
 from services.metrics.repeated import bounded_mean
-from tests.support.evaluation.evaluation_view import metrics_of
+from tests.support.evaluation.evaluation_view import graded_by, metrics_of
+
+METRIC = {"name": "errors", "mean": 0.5, "stderr": 0.1, "ci95": [0.3, 0.7]}
 
 
 def outcome(
     name: str, accuracy: float, grader: dict[str, Any] | None = None, **fields: Any
 ) -> BenchmarkOutcome:
-    own = {key: fields.pop(key) for key in ("stderr", "ci95", "measures") if key in fields}
+    own: dict[str, Any] = {
+        key: fields.pop(key)
+        for key in ("stderr", "ci95", "measures", "grader_metric")
+        if key in fields
+    }
+    grader = grader or {"type": "numeric"}
     return BenchmarkOutcome.model_validate(
         {
-            **{"name": name, "file": f"file-{name}", "grader": grader or {"type": "numeric"}},
-            **{"sampling": {}, "metrics": {**metrics_of(accuracy), **own}},
+            **{"name": name, "file": f"file-{name}", "grader": grader},
+            **{"sampling": {}, "metrics": graded_by(grader, {**metrics_of(accuracy), **own})},
             **fields,
         }
     )
@@ -124,6 +131,18 @@ def test_molecules_count_by_the_published_score_of_each_subtask() -> None:
         (
             outcome("molecules", 0.5, {"type": "chemistry", "tasks": ["mol_und"]}),
             "molecules: a sub-task has too few graded answers for the error of its score",
+        ),
+        (
+            outcome(
+                "short",
+                0.5,
+                grader_metric={**METRIC, "name": "characters", "share": False},
+            ),
+            "short: it is not a share of answers",
+        ),
+        (
+            outcome("errors", 0.5, grader_metric={**METRIC, "direction": "minimize"}),
+            "errors: lower scores are better",
         ),
         (outcome("same", 0.5, file="file-a"), "a and same have the same items"),
         (

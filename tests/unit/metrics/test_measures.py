@@ -2,7 +2,9 @@
 
 import pytest
 
-from services.metrics.measures import MeasureMean, Measures
+from services.metrics.measures import MeasureMean, MeasureRules, Measures
+
+RULES = MeasureRules(winsorized=frozenset({"improvement"}), products={"fts": "valid"})
 
 
 def test_means_count_only_the_answers_that_have_a_figure() -> None:
@@ -35,7 +37,7 @@ def test_one_item_has_no_interval() -> None:
 
 
 def test_improvements_are_winsorized_at_the_5th_and_95th_percentile() -> None:
-    measures = Measures()
+    measures = Measures(RULES)
     for item, value in enumerate([1000.0, *range(20)]):
         measures.add("logp", item, {"improvement": value, "success": float(value > 0)})
     means = measures.means()["logp"]
@@ -46,13 +48,13 @@ def test_improvements_are_winsorized_at_the_5th_and_95th_percentile() -> None:
 
 
 def test_a_single_improvement_is_its_own_mean() -> None:
-    measures = Measures()
+    measures = Measures(RULES)
     measures.add("logp", 0, {"improvement": 3.0})
     assert measures.means()["logp"]["improvement"] == MeasureMean(3.0, 1, None, None)
 
 
 def test_similarity_of_molecules_carries_their_validity() -> None:
-    measures = Measures()
+    measures = Measures(RULES)
     for item, (similarity, valid) in enumerate([(1.0, 1.0), (0.5, 1.0), (0.0, 0.0), (0.9, 1.0)]):
         measures.add("fs", item, {"fts": similarity, "valid": valid})
     found = measures.means()["fs"]

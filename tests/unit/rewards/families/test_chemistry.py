@@ -11,6 +11,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.benchmarks import BENCHMARKS, graded_by
 from services.contracts.rewards.graders import MetricsVariant
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.runtimes import runtimes_of
 from services.evaluator.evaluation.samples import parse_sample
 from services.rewards.chemistry import grader
 from services.rewards.chemistry.rows import count_of, read_question
@@ -33,7 +34,7 @@ def scores(
 ) -> list[Score]:
     """The grades of answers to rows, by one grader; ``settings`` are the operator's."""
     environment = OperatorEnvironment(
-        attempts=1, grading_python=installed_runtime("grading").python, **settings
+        attempts=1, runtimes=runtimes_of(installed_runtime("grading").python), **settings
     )
 
     async def grade() -> list[Score]:

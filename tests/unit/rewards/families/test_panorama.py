@@ -11,6 +11,7 @@ from services.contracts.rewards.graders import MetricsVariant
 from services.evaluator.evaluation.samples import parse_sample
 from services.metrics.measures import Measures
 from services.rewards.interface import Score
+from services.rewards.panorama.family import PanoramaFamily
 from services.rewards.panorama.rows import read_question
 from tests.support.evaluation.benchmark_scores import benchmark_scores
 
@@ -47,7 +48,7 @@ def scores(
 
 
 def means(found: list[Score]) -> dict[str, float]:
-    measures = Measures()
+    measures = Measures(PanoramaFamily.measures)
     for item, score in enumerate(found):
         measures.add(score.group or "", item, score.measures)
     (group,) = measures.means().values()

@@ -3,7 +3,7 @@
 
 import { facts, h, keyed, show, table, versioned, whole } from "../core/dom.js";
 import { bytes, duration, json, number, oneDirection, words } from "../core/format.js";
-import { interval, isShare, value as metricValue } from "./metric_value.js";
+import { areShares, interval, value as metricValue } from "./metric_value.js";
 
 const SHOWN_ABOVE = new Set(["id", "name", "object", "status", "phase", "progress", "error", "created_at", "started_at", "finished_at",
   "queue_reason", "metadata", "attempt", "cancel_requested_at", "pause_requested_at", "deadline_at",
@@ -116,8 +116,8 @@ function mainResults(job) {
 function evaluationResults({ benchmarks, metrics, main_metric: main, macro_average: macro }) {
   const outcomes = (benchmarks ?? [{ main_metric: main }]).filter((one) => one.main_metric);
   return {
-    ...Object.fromEntries(outcomes.map(({ name, main_metric: one }) => [`${words(one.name)}${name ? ` of ${name}` : ""}`, estimate(one, isShare(one.name))])),
-    "Mean over benchmarks": macro && (macro.mean ? estimate(macro.mean, Object.values(macro.metrics).every(isShare)) : macro.missing),
+    ...Object.fromEntries(outcomes.map(({ name, main_metric: one }) => [`${words(one.name)}${name ? ` of ${name}` : ""}`, estimate(one, one.share)])),
+    "Mean over benchmarks": macro && (macro.mean ? estimate(macro.mean, areShares(Object.values(macro.metrics))) : macro.missing),
     ...(metrics?.samples === undefined ? {} : answerResults(metrics)),
   };
 }

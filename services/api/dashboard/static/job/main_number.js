@@ -2,15 +2,13 @@
 
 import { h } from "../core/dom.js";
 import { number, words } from "../core/format.js";
-import { interval, isShare, value } from "./metric_value.js";
+import { interval, value } from "./metric_value.js";
 import { sparkline } from "../charts/sparkline.js";
-
-const SCORES = ["loss", "reward"];
 
 /** The main number of a job as an element; null without one. */
 export function mainNumber({ main_number: found }) {
   if (!found) return null;
-  const share = isShare(found.name) && !SCORES.includes(found.name);
+  const share = found.share;
   const ends = interval(found.ci95, (end) => value(end, share));
   return h("span", { class: "number" }, h("span", { class: "quiet" }, `${words(found.name)} `), h("strong", {}, share ? value(found.value, true) : number(found.value)),
     ends ? h("span", { class: "quiet" }, ` ${ends}`) : null, sparkline(found.recent ?? []),

@@ -3,9 +3,9 @@
 import { h } from "../core/dom.js";
 import { number } from "../core/format.js";
 
-/** Whether a metric is a share of answers in [0, 1]; scores have their grader's scale. */
-export function isShare(metricName) {
-  return metricName !== "mean_score";
+/** Whether the mean of metrics with these names is a share in [0, 1]; scores have their grader's scale. */
+export function areShares(metricNames) {
+  return !metricNames.includes("mean_score");
 }
 
 /** Format a metric value. */

@@ -4,7 +4,7 @@ import { latestOf, poll, request, withQuery } from "../core/api.js";
 import { h, inline, keyed, sameBy, show, table, when } from "../core/dom.js";
 import { isFinal, number } from "../core/format.js";
 import { copyable, jobName } from "../job/name.js";
-import { better, interval, isShare, signedValue, value } from "../job/metric_value.js";
+import { areShares, better, interval, signedValue, value } from "../job/metric_value.js";
 import { waiting } from "../job/waiting.js";
 import { comparedToolCalls } from "../trajectory/tool_call_scores.js";
 import { progress, status } from "./jobs/jobs.js";
@@ -87,13 +87,13 @@ function byBenchmark(one) {
     jobName: one.name,
     name: one.benchmarks ? part.name : one.benchmark,
     isFirst: place === 0,
-    main: part.main_metric && { ...part.main_metric, share: isShare(part.main_metric.name) },
+    main: part.main_metric,
   }));
   return one.macro_average ? [...rows, { ...one, jobName: one.name, macro: one.macro_average, main: mainOfMean(one.macro_average) }] : rows;
 }
 
 function mainOfMean({ metrics, mean }) {
-  return mean && { ...mean, name: "mean", direction: "maximize", share: Object.values(metrics).every(isShare) };
+  return mean && { ...mean, name: "mean", direction: "maximize", share: areShares(Object.values(metrics)) };
 }
 
 function benchmarkOf(one) {
