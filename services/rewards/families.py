@@ -147,6 +147,14 @@ def family_and_settings(reward: FamilyReward, param: str) -> tuple[RewardFamily[
         raise InvalidRequest(fault["msg"], param=where) from None
 
 
+def own_main_metric(reward: Reward, metrics: EvaluationMetrics) -> MainMetric | None:
+    """Return the number that one of our families names for an evaluation; None: it names none."""
+    if isinstance(reward, ExtensionReward) or not isinstance(reward, FamilyReward):
+        return None
+    family, settings = family_and_settings(reward, "grader")
+    return family.main_metric(settings, metrics)
+
+
 def package_of(reward: Reward) -> str | None:
     """Return name and version of the package that a reward is from; None for one of ours."""
     if not isinstance(reward, ExtensionReward):

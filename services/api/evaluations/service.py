@@ -21,6 +21,7 @@ from services.jobs.store import create_job
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import main_metric
 from services.models.registry import require_file
+from services.rewards.families import own_main_metric
 from services.rewards.graders.bounded_integer import judge_of_wrong
 from services.rollouts.chat.call_format import check_parser_fits
 from services.rollouts.settings import validate_multi_turn
@@ -168,6 +169,10 @@ def _reuse(result: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> BenchmarkOutcome:
+    found = EvaluationMetrics.model_validate(metrics) if metrics else None
+    if found is not None and found.grader_metric is None:
+        # What ended under an earlier version did not keep it.
+        found.grader_metric = own_main_metric(request.grader, found)
     outcome = BenchmarkOutcome(
         name=name,
         file=request.only_file,
@@ -177,6 +182,6 @@ def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> Bench
         pass_threshold=request.pass_threshold,
         sampling=request.sampling,
         samples_per_item=request.samples_per_item,
-        metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
+        metrics=found,
     )
     return outcome.model_copy(update={"main_metric": main_metric(outcome)})

@@ -21,6 +21,8 @@ from services.jobs.claims import Claim, ClaimStage
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job
 from services.jobs.worker.settings import WorkerSettings
+from services.metrics.main_metric import main_metric
+from tests.support.evaluation.evaluation_view import metrics_of
 from tests.support.extension import write_wheel
 from tests.support.runtime.stand_in import add_runtime
 
@@ -136,3 +138,16 @@ def test_metrics_are_shown_by_benchmark(database: Database, settings: WorkerSett
         each.name: each.metrics.accuracy for each in shown.outcomes() if each.metrics is not None
     }
     assert found == {"gsm8k": 0.25, "own": 0.75}
+
+
+def test_what_ended_under_an_earlier_version_keeps_its_main_metric(database: Database) -> None:
+    grader = {"type": "panorama", "task": "noc4pc"}
+    request = {"model": "base", "file": "file-rows", "grader": grader}
+    score = {"mean": 0.3, "stderr": 0.05, "ci95": [0.2, 0.4], "samples": 10, "items": 10}
+    metrics = {**metrics_of(0.7), "measures": {"noc4pc": {"macro_f1": score}}}
+
+    shown = evaluation_view(replace(job_of(database, request), result={"metrics": metrics}))
+
+    assert shown.main_metric is not None
+    assert (shown.main_metric.name, shown.main_metric.mean) == ("macro_f1", 0.3)
+    assert main_metric(shown.outcomes()[0]) == shown.main_metric
