@@ -144,7 +144,8 @@ def explained_variance(values: Tensor, returns: Tensor) -> float:
 
 
 MAX_LOG_RATIO, MAX_K3 = 20.0, 10.0
-"""Bounds of k3, as in verl: one improbable token must not dominate the loss, or overflow."""
+"""Bounds of log-ratios and of k3, as in verl: one improbable token must not dominate the loss, or
+overflow. The gradient of an infinite ratio would be NaN even where a mask leaves the token out."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ def importance_ratios(
 
     A sequence ratio is the geometric mean over its tokens, assigned to each of them (GSPO, Zheng et
     al. 2025, arXiv:2507.18071); within a sequence, each token's has the sequence's value and the
-    gradient of the token alone (GSPO-token, equation 14 there).
+    gradient of the token alone (GSPO-token, equation 14 there). The exponent is cut at
+    +-`MAX_LOG_RATIO`; a ratio beyond has no gradient but that of the token alone.
     """
     log_ratios = log_probs - old_log_probs
     if level is not RatioLevel.TOKENWISE:
@@ -200,6 +202,7 @@ def importance_ratios(
         sums = log_ratios.new_zeros(sequences).index_add(0, sequence_of, log_ratios)
         lengths = torch.bincount(sequence_of, minlength=sequences).clamp(min=1)
         log_ratios = (sums / lengths)[sequence_of]
+    log_ratios = log_ratios.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     if level is RatioLevel.WITHIN_SEQUENCE:
         return log_ratios.detach().exp() * (log_probs - log_probs.detach()).exp()
     return log_ratios.exp()
@@ -224,14 +227,15 @@ def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
 
 
 def kl_estimates(
-    log_probs: Tensor, old_log_probs: Tensor, reference_log_probs: Tensor, estimator: KlEstimator
+    log_probs: Tensor, drawn_log_probs: Tensor, reference_log_probs: Tensor, estimator: KlEstimator
 ) -> Tensor:
-    """Estimates of KL(policy || reference) on samples of the old policy; all (m,).
+    """Estimates of KL(policy || reference) on samples whose log-probabilities, by the distribution
+    that they were drawn from, are ``drawn_log_probs``; all (m,).
 
     k1, k2 and k3 as in Schulman 2020; the gradient of k1 is 0 on average, that of k2 is the
-    divergence's where the policy has not moved. unbiased: k3 times the ratio p / p_old, of which
-    the gradient is a part (DeepSeek-V3.2, arXiv:2512.02556). k1 in rewards is InstructGPT's penalty
-    (Ouyang et al. 2022, arXiv:2203.02155).
+    divergence's where the policy has not moved. unbiased: k3 times the ratio p / p_drawn, of which
+    the gradient is a part (DeepSeek-V3.2, arXiv:2512.02556), cut as in `importance_ratios`. k1
+    in rewards is InstructGPT's penalty (Ouyang et al. 2022, arXiv:2203.02155).
     """
     match estimator:
         case KlEstimator.K1:
@@ -241,7 +245,8 @@ def kl_estimates(
         case KlEstimator.K3:
             return k3(log_probs, reference_log_probs)
         case KlEstimator.UNBIASED:
-            ratios = (log_probs - old_log_probs).exp()
+            log_ratios = log_probs - drawn_log_probs
+            ratios = log_ratios.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
             return ratios * k3(log_probs, reference_log_probs)
 
 

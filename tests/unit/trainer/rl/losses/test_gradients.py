@@ -4,18 +4,27 @@ import pytest
 import torch
 from torch import Tensor
 
-from services.contracts.training.policy_loss import RatioLevel
+from services.contracts.training.policy_loss import KlEstimator, RatioLevel
 from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
     generalized_jsd,
     importance_ratios,
     k3,
+    kl_estimates,
     tis_weights,
     value_loss,
     with_remainder,
 )
+from services.trainer.rl.objectives import (
+    cispo_loss,
+    clip_covariance_loss,
+    penalized_covariance_loss,
+    soft_gated_loss,
+    total_variation_loss,
+)
 
+NEAR = Clipping(0.2, 0.28)
 SEQUENCE_OF = torch.tensor([0, 0, 0, 1, 1, 1])
 WEIGHTS = torch.tensor([0.1, 0.2, 0.1, 0.3, 0.2, 0.1], dtype=torch.float64)
 ADVANTAGES = torch.tensor([1.0, 1.0, 1.0, -2.0, -2.0, -2.0], dtype=torch.float64)
@@ -36,6 +45,42 @@ def test_policy_loss_gradient(level: RatioLevel, clipping: Clipping) -> None:
         return (WEIGHTS * clipped_surrogate_loss(ratios, ADVANTAGES, clipping).losses).sum()
 
     assert torch.autograd.gradcheck(loss, (drawn(6),))
+
+
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+@pytest.mark.parametrize("level", list(RatioLevel))
+@pytest.mark.parametrize(
+    "objective", ["clip", "dual_clip", "cispo", "dppo_tv", "sapo", "clip_cov", "kl_cov", "unbiased"]
+)
+def test_a_ratio_that_no_float_can_hold_has_a_finite_gradient(
+    objective: str, level: RatioLevel, advantage: float
+) -> None:
+    log_probs = torch.tensor([-0.1, -1.0, -200.0], requires_grad=True)
+    anchor = torch.tensor([-2000.0, -1.0, -0.1])
+    advantages, sequence_of = torch.full((3,), advantage), torch.tensor([0, 1, 2])
+    ratios = importance_ratios(log_probs, anchor, sequence_of, level)
+    selected = torch.tensor([True, False, False])
+    losses = {
+        "clip": lambda: clipped_surrogate_loss(ratios, advantages, NEAR).losses,
+        "dual_clip": lambda: (
+            clipped_surrogate_loss(ratios, advantages, Clipping(0.2, 0.28, dual=3.0)).losses
+        ),
+        "cispo": lambda: cispo_loss(log_probs, ratios, advantages, NEAR).losses,
+        "dppo_tv": lambda: total_variation_loss(log_probs, anchor, ratios, advantages, NEAR).losses,
+        "sapo": lambda: soft_gated_loss(ratios, advantages, (1.0, 1.05)).losses,
+        "clip_cov": lambda: clip_covariance_loss(ratios, advantages, NEAR, selected).losses,
+        "kl_cov": lambda: (
+            penalized_covariance_loss(log_probs, anchor, ratios, advantages, selected, 1.0).losses
+        ),
+        "unbiased": lambda: kl_estimates(
+            log_probs, anchor, torch.full((3,), -3.0), KlEstimator.UNBIASED
+        ),
+    }[objective]()
+
+    (gradient,) = torch.autograd.grad(losses.sum(), log_probs)
+
+    assert bool(torch.isfinite(losses).all())
+    assert bool(torch.isfinite(gradient).all())
 
 
 def test_corrections_scale_the_gradient_of_a_sequence_ratio_by_their_mean_or_each_token() -> None:
