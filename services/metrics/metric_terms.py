@@ -185,19 +185,25 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         "kl", "policy", "Divergence from the reference model per token (k3)", _NATS, "grows slowly"
     ),
     MetricTerm(
-        "sampler_kl", "policy", "Divergence of sampler and learner per token", _NATS, "below 0.01"
+        "sampler_kl",
+        "policy",
+        "KL(sampler || learner) per token, before the update (k3)",
+        _NATS,
+        "below 0.01",
     ),
     MetricTerm(
         "sampler_difference_mean",
         "policy",
-        "Mean difference of log-probabilities between sampler and learner, per token",
+        "Mean difference of log-probabilities between sampler and learner before the update, "
+        "per token",
         _NATS,
         "near 0 for equal weights",
     ),
     MetricTerm(
         "sampler_difference_p999",
         "policy",
-        "Difference between sampler and learner that one token in a thousand exceeds",
+        "Difference between sampler and learner before the update that one token in a thousand "
+        "exceeds",
         _NATS,
         "below 1",
     ),

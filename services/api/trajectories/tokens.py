@@ -81,6 +81,7 @@ def _tokens(
                 token.policy_version = version
                 token.log_prob = trajectory.log_probs[index]
             if learned is not None:
+                # NaN, where the update computed none, is null in the answer.
                 token.learner_log_prob, token.entropy, token.advantage = learned[index].tolist()
         elif index >= 0:
             token.origin = TokenOrigin.INSERTED

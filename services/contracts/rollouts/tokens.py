@@ -35,7 +35,9 @@ class TrajectoryToken(Resource):
     log_prob: float | None = Field(default=None, description="Sampler log-probability, in nats.")
     policy_version: int | None = None
     learner_log_prob: float | None = Field(
-        default=None, description="Learner log-probability before the update, in nats."
+        default=None,
+        description="Learner log-probability before the update, in nats; null where it was not "
+        "computed: with the anchor sampler, beyond the first of several mini-batches.",
     )
     entropy: float | None = Field(default=None, description="Entropy of the learner, in nats.")
     advantage: float | None = None

@@ -58,7 +58,7 @@ class Anchor(StrEnum):
 
 
 class SequenceRatio(StrEnum):
-    """The ratio p_old / p_sampler of a whole response."""
+    """The ratio p_old / p_sampler, or p / p_sampler with the anchor sampler, of a response."""
 
     GEOMETRIC = "geometric"  # the geometric mean of its tokens' ratios
     PRODUCT = "product"  # their product
@@ -68,7 +68,8 @@ _BOUNDS = {SequenceRatio.GEOMETRIC: (0.99, 1.01), SequenceRatio.PRODUCT: (0.5, 2
 
 
 class SequenceMask(Request):
-    """Leaves out responses whose ratio p_old / p_sampler is out of bounds.
+    """Leaves out responses whose ratio p_old / p_sampler is out of bounds; with the anchor sampler
+    p / p_sampler, at each optimizer step.
 
     By default they are 0.99 and 1.01 for the geometric mean, 0.5 and 2 for the product.
     """
@@ -103,7 +104,7 @@ class KlEstimator(StrEnum):
     K1 = "k1"  # d
     K2 = "k2"  # d^2 / 2
     K3 = "k3"  # exp(-d) - 1 + d
-    UNBIASED = "unbiased"  # k3 times p / p_old, whose gradient is that of the divergence
+    UNBIASED = "unbiased"  # k3 times p / p_anchor, whose gradient is that of the divergence
 
 
 _CLIPPED = (Objective.CLIP, Objective.CLIP_COV)
@@ -229,7 +230,7 @@ class PolicyLoss(Renamed):
     token_mask: tuple[Ratio, Ratio] | None = Field(
         default=None,
         description="Leave out tokens whose p_old / p_sampler is out of these bounds (IcePop: 0.5 "
-        "and 5).",
+        "and 5); with the anchor sampler p / p_sampler, at each optimizer step.",
     )
     sequence_mask: SequenceMask | None = None
     off_policy_mask: Annotated[Number, Field(ge=0.0)] | None = Field(

@@ -29,7 +29,7 @@ ENTRY = np.dtype(
     ]
 )
 COLUMNS = 3
-"""Values per token: log-probability before the update, entropy, advantage."""
+"""Values per token: log-probability before the update, NaN if unknown, entropy, advantage."""
 ADVANTAGE = 2
 _TOKEN_BYTES = COLUMNS * 4
 

@@ -97,7 +97,9 @@ class TokenValues:
     """What an update computes for the trained tokens of its batch, (m, 3) float32: the natural
     log-probability before the update, the entropy in nats, and the advantage.
 
-    The entropy is the mean over the passes of the update.
+    The log-probability is NaN where it was first computed after an optimizer step: with ratios to
+    the sampler, for tokens behind the first mini-batch. The entropy is the mean over the passes of
+    the update.
     """
 
     values: NDArray[np.float32]

@@ -1,7 +1,8 @@
 """Weights and masks for samples that are not the trained policy's own: pure functions of tensors.
 
 All tensors are over trained tokens, (m,), as in `services.trainer.rl.losses`; nothing here has a
-gradient. ``log_ratios`` are log p_old - log p_sampler.
+gradient. ``log_ratios`` are log p_old - log p_sampler, or log p - log p_sampler where ratios are
+relative to the sampler.
 """
 
 import torch

@@ -73,6 +73,20 @@ def test_tokens_have_the_values_of_their_update(http: httpx.Client, path: str, h
     assert column(page, "advantage")[3:] == [0.75, None, -0.75]
 
 
+def test_a_log_probability_that_the_update_did_not_compute_is_null(
+    http: httpx.Client, path: str, home: Path
+) -> None:
+    job_dir = home / "jobs" / path.split("/")[3]
+    values = np.array([[np.nan, 1.5, 0.75], [-2.5, 0.125, -0.75]], np.float32)
+    with UpdateLog(job_dir, keep=0) as log:
+        log.append(3, ["traj-0-0"], [values])
+
+    page = http.get(path).json()
+
+    assert column(page, "learner_log_prob")[3:] == [None, None, -2.5]
+    assert column(page, "entropy")[3:] == [1.5, None, 0.125]
+
+
 def test_tokens_are_paged_by_position(http: httpx.Client, path: str) -> None:
     page = http.get(path, params={"start": 2, "limit": 2}).json()
 

@@ -92,7 +92,8 @@ class PolicyGradient:
             anchor = token_targets.anchor_log_probs(settings.anchor)
             selection, objective = settings.covariance, settings.objective
             covariant = covariant_tokens(anchor, token_targets.advantages, selection, objective)
-            metrics["covariant_fraction"] = float(covariant.float().mean())
+            if len(covariant):
+                metrics["covariant_fraction"] = float(covariant.float().mean())
         return _BatchLoss(
             settings,
             critic,
@@ -155,30 +156,40 @@ class _BatchLoss:
         (log_probs, entropies), values = self.model(
             micro.token_ids, micro.lengths, micro.states, read
         )
-        token_targets, old = self.token_targets, log_probs.detach()
-        if token_targets.old_log_probs is not None:
-            old = token_targets.old_log_probs[micro.tokens]
-        accumulator.per_token(micro.tokens, old, entropies, token_targets.advantages[micro.tokens])
-        loss = (weights * self._policy_losses(micro, log_probs, old, accumulator)).sum()
+        token_targets = self.token_targets
+        old = self._old_log_probs(micro, log_probs, moved=accumulator.moved)
+        advantages = token_targets.advantages[micro.tokens]
+        accumulator.per_token(micro.tokens, old, entropies, advantages)
+        anchor = old
+        if self.settings.anchor is Anchor.SAMPLER:
+            anchor = token_targets.sampler_log_probs[micro.tokens]
+        loss = (weights * self._policy_losses(micro, log_probs, anchor, accumulator)).sum()
         accumulator.part("policy_loss", loss)
         accumulator.mean("entropy", entropies)
         if self.settings.entropy_bonus:
             loss = loss - self.settings.entropy_bonus * (weights * entropies).sum()
-        loss = loss + self._penalty(micro, log_probs, old, weights, accumulator)
+        loss = loss + self._penalty(micro, log_probs, anchor, weights, accumulator)
         targets = token_targets.value_targets
         if self.critic is not None and targets is not None:
             loss = loss + _value_part(self.critic, targets, micro, values, weights, accumulator)
         accumulator.part("loss", loss)
         return loss
 
+    def _old_log_probs(self, micro: MicroBatch, log_probs: Tensor, *, moved: bool) -> Tensor:
+        """The log-probabilities before the update (m,); NaN if they were not computed before it
+        ``moved`` the weights, as ratios to the sampler do without them."""
+        scored = self.token_targets.old_log_probs
+        if scored is not None:
+            return scored[micro.tokens]
+        return torch.full_like(log_probs, torch.nan) if moved else log_probs.detach()
+
     def _policy_losses(
-        self, micro: MicroBatch, log_probs: Tensor, old: Tensor, accumulator: MetricAccumulator
+        self, micro: MicroBatch, log_probs: Tensor, anchor: Tensor, accumulator: MetricAccumulator
     ) -> Tensor:
         """The policy losses (m,)."""
         token_targets, settings = self.token_targets, self.settings
         sampler = token_targets.sampler_log_probs[micro.tokens]
         advantages = token_targets.advantages[micro.tokens]
-        anchor = sampler if settings.anchor is Anchor.SAMPLER else old
         ratios = importance_ratios(log_probs, anchor, micro.row_of, settings.ratio)
         covariant = None if self.covariant is None else self.covariant[micro.tokens]
         tokens = PolicyTokens(
@@ -190,18 +201,17 @@ class _BatchLoss:
         accumulator.mean("clip_fraction_high", found.clipped_high)
         if settings.dual_clip is not None:
             accumulator.mean("dual_clip_fraction", found.clipped_dual)
-        accumulator.mean("sampler_kl", k3(old, sampler))
-        unmasked = kept(settings, tokens, old - sampler)
+        unmasked = kept(settings, tokens)
         losses = found.losses
         if unmasked is not None:
             accumulator.mean("masked_fraction", ~unmasked)
             losses = torch.where(unmasked, losses, 0.0)
         if settings.tis_cap is None:
             return losses
-        trusted = old
+        trusted = anchor  # the old policy: ratios to the sampler have no cap
         if settings.tis_level is RatioLevel.SEQUENCE:
             product = SequenceRatio.PRODUCT
-            trusted = sampler + sequence_log_ratios(old - sampler, micro.row_of, product)
+            trusted = sampler + sequence_log_ratios(anchor - sampler, micro.row_of, product)
         corrections = tis_weights(trusted, sampler, settings.tis_cap)
         accumulator.mean("importance_weight_mean", corrections)
         accumulator.largest("importance_weight_max", corrections)
@@ -212,7 +222,7 @@ class _BatchLoss:
         self,
         micro: MicroBatch,
         log_probs: Tensor,
-        old: Tensor,
+        anchor: Tensor,
         weights: Tensor,
         accumulator: MetricAccumulator,
     ) -> Tensor | float:
@@ -223,7 +233,7 @@ class _BatchLoss:
         accumulator.mean("kl", k3(log_probs, reference[micro.tokens]))
         if kl.to is not KlTo.LOSS:
             return 0.0
-        divergences = kl_estimates(log_probs, old, reference[micro.tokens], kl.estimate)
+        divergences = kl_estimates(log_probs, anchor, reference[micro.tokens], kl.estimate)
         return kl.coefficient * (weights * divergences).sum()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.contracts.training.policy_loss import Objective, PolicyLoss
+from services.contracts.training.policy_loss import Anchor, Objective, PolicyLoss
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
 from services.trainer.rl.extensions import ObjectiveFunction, checked
 from services.trainer.rl.losses import Clipping, Surrogate, clipped_surrogate_loss
@@ -83,9 +83,15 @@ def _losses_of(extension: ObjectiveFunction, settings: PolicyLoss, tokens: Polic
     return checked(losses, tokens.log_probs, str(settings.extension))
 
 
-def kept(settings: PolicyLoss, tokens: PolicyTokens, log_ratios: Tensor) -> Tensor | None:
-    """The tokens that no mask leaves out; None without a mask. ``log_ratios`` are log p_old -
-    log p_sampler."""
+def kept(settings: PolicyLoss, tokens: PolicyTokens) -> Tensor | None:
+    """The tokens that no mask leaves out; None without a mask.
+
+    Masks bound p_old / p_sampler; where ratios are relative to the sampler, these p / p_sampler.
+    """
+    trusted = tokens.anchor_log_probs
+    if settings.anchor is Anchor.SAMPLER:
+        trusted = tokens.log_probs.detach()
+    log_ratios = trusted - tokens.sampler_log_probs
     masks: list[Tensor] = []
     if settings.token_mask is not None:
         masks.append(within(log_ratios, *settings.token_mask))

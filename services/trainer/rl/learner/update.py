@@ -27,12 +27,13 @@ class MetricAccumulator:
     """Sums that stay on the device until the update finishes.
 
     While not ``counting``, values are ignored but names are registered: all processes must reduce
-    the same names.
+    the same names. ``moved`` is whether an optimizer step of the update has changed the weights.
     """
 
     def __init__(self, device: torch.device, tokens: int) -> None:
         """``tokens`` is the number of trained tokens of the batch."""
         self.counting = True
+        self.moved = False
         self.device = device
         self._tokens = tokens
         self._token_sums: Tensor | None = None
@@ -180,6 +181,7 @@ class Updater:
             if self.exact and steps == 0:
                 self._check_exactness(tokens, chosen, accumulator)
             steps += 1
+            accumulator.moved = True
             accumulator.counting = self.processes.is_main
             for name, norm in self.processes.step().items():
                 accumulator.part(name, torch.tensor(norm, device=accumulator.device))

@@ -1,5 +1,6 @@
 """What one update does to the weights."""
 
+import math
 import shutil
 import sys
 from dataclasses import replace
@@ -13,13 +14,11 @@ from transformers import AutoModelForCausalLM
 
 from services.contracts.errors import InvalidRequest
 from services.trainer.errors import Diverged
-from services.trainer.rl.batch import TokenValues, TrainingBatch, TrainingSequence
-from services.trainer.rl.learner.learner import Learner
-from services.trainer.rl.learner.parallel import ProcessGroup
+from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.protocol import Export, MeasureBatch, Probe
 from tests.support.models.permuted_model import permute_model
 from tests.support.models.tiny_parts import build_model, build_tokenizer
-from tests.support.training.learning import drawn_batch, learner_spec
+from tests.support.training.learning import drawn_batch
 from tests.support.training.updates import update, weights
 
 
@@ -117,64 +116,6 @@ def test_an_extension_that_does_not_work_is_named(learn: Any, extension: str, me
         )
 
 
-def test_the_mismatch_of_sampler_and_learner_is_measured_over_sampled_tokens(
-    base: Path, learn: Any, tmp_path: Path
-) -> None:
-    batch, spec = drawn_batch(), learner_spec(base, "reinforcement", tmp_path)
-    learner = Learner(spec, ProcessGroup(spec.settings.optimizer))
-    ids = [each.token_ids.tolist() for each in batch.sequences]
-    probed = [np.array([0.0, *each]) for each in learner.answer(Probe(token_ids=ids)).log_probs]
-    first, *others = batch.sequences
-    # One token of the first sequence is off by .5 nats, the tokens of the last are no engine's.
-    off = probed[0] - 0.5 * (np.arange(len(probed[0])) == int(first.mask.argmax()))
-    sampled = [off, *probed[1:-1], probed[-1] + 3.0]
-    unsampled = np.full(len(probed[-1]), -1, np.int32)
-    versions = [*(each.policy_versions for each in batch.sequences[:-1]), unsampled]
-    sequences = [
-        replace(each, sampler_log_probs=given.astype(np.float32), policy_versions=version)
-        for each, given, version in zip(batch.sequences, sampled, versions, strict=True)
-    ]
-
-    _, metrics = learn("reinforcement", TrainingBatch(tuple(sequences)))
-
-    counted = sum(int(each.mask.sum()) for each in [first, *others[:-1]])
-    assert metrics["sampler_difference_mean"] == pytest.approx(0.5 / counted, abs=1e-5)
-    assert metrics["sampler_difference_p999"] == pytest.approx(0.5, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("reinforcement", {}),
-        ("reinforcement", {"mini_batches": 2}),
-        ("ppo", {"epochs": 2, "whiten_advantages": False}),
-    ],
-)
-def test_update_writes_token_values_beside_the_batch(
-    method: str, settings: dict[str, Any], base: Path, learn: Any, tmp_path: Path
-) -> None:
-    batch = drawn_batch()
-    spec = learner_spec(base, method, tmp_path)
-    before = Learner(spec, ProcessGroup(spec.settings.optimizer))
-    probed = before.answer(Probe(token_ids=[s.token_ids.tolist() for s in batch.sequences]))
-
-    learn(method, batch, **settings)
-
-    found = TokenValues.take(tmp_path / "batch.npz")
-    assert found is not None
-    parts = found.split([int(s.mask.sum()) for s in batch.sequences])
-    for sequence, values, log_probs in zip(batch.sequences, parts, probed.log_probs, strict=True):
-        expected = np.array(log_probs)[sequence.mask[1:]]
-        np.testing.assert_allclose(values[:, 0], expected, atol=1e-4)
-        assert (values[:, 1] > 0).all()
-    advantages = [values[0, 2] for values in parts if len(values)]
-    if method == "reinforcement":
-        assert advantages == pytest.approx(
-            [1.5, -0.5, -0.5, -0.5] * (len(advantages) // 4), rel=1e-3
-        )
-    assert TokenValues.take(tmp_path / "batch.npz") is None
-
-
 def test_tool_tokens_are_not_trained_on(learn: Any) -> None:
     batch = drawn_batch()
     noise = [
@@ -221,6 +162,83 @@ def test_weights_stay_intact_when_the_loss_is_nan(learn: Any, tmp_path: Path) ->
     with pytest.raises(Diverged):
         update(learner, tmp_path, changed(drawn_batch(), reward=float("nan")), step=1)
     torch.testing.assert_close(weights(learner), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("reinforcement", {"mask_truncated": True}),
+        ("reinforcement", {"loss": {"objective": "clip_cov"}, "mini_batches": 2}),
+        ("reinforcement", {"loss": {"objective": "kl_cov", "anchor": "sampler"}}),
+        ("reinforcement", {"advantage": "reinforce++", "loss": {"kl": {"coefficient": 0.1}}}),
+        ("ppo", {"epochs": 2}),
+        ("distillation", {}),
+    ],
+)
+def test_metrics_of_a_batch_without_a_token_to_train_on_are_finite(
+    learn: Any, base: Path, method: str, settings: dict[str, Any]
+) -> None:
+    masked = TrainingBatch(
+        tuple(replace(each, mask=np.zeros_like(each.mask)) for each in drawn_batch().sequences)
+    )
+    if method == "distillation":
+        settings = {"teacher": base}
+
+    _, metrics = learn(method, masked, **settings)
+
+    assert metrics["trained_tokens"] == 0
+    assert [name for name, value in metrics.items() if not math.isfinite(value)] == []
+
+
+@pytest.mark.parametrize("objective", ["clip", "cispo", "dppo_tv", "sapo"])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"token_mask": [0.5, 5.0]},
+        {"sequence_mask": {"ratio": "product"}},
+    ],
+)
+def test_a_masked_token_of_an_infinite_ratio_adds_nothing(
+    learn: Any, objective: str, mask: dict[str, Any]
+) -> None:
+    first, *others = drawn_batch().sequences
+    loss = {"objective": objective, "anchor": "sampler", **mask}
+
+    def learned(log_prob: float) -> torch.Tensor:
+        sampler = first.sampler_log_probs.copy()
+        sampler[int(first.mask.argmax())] = log_prob
+        batch = TrainingBatch((replace(first, sampler_log_probs=sampler), *others))
+        learner, metrics = learn("reinforcement", batch, loss=loss)
+        assert metrics["masked_fraction"] > 0
+        return weights(learner)
+
+    torch.testing.assert_close(learned(-1000.0), learned(-12.0), rtol=0, atol=0)
+
+
+def test_unbiased_kl_weighs_tokens_by_the_distribution_that_drew_them(
+    learn: Any, tmp_path: Path
+) -> None:
+    batch = drawn_batch()
+    kl = {"coefficient": 0.5, "estimator": "unbiased"}
+    loss = {"anchor": "sampler", "kl": kl}
+    learner, _ = learn("reinforcement", batch, learning_rate=1e-2, loss=loss)
+    ids = [each.token_ids.tolist() for each in batch.sequences]
+    now = [
+        np.array([0.0, *each], np.float32)
+        for each in learner.answer(Probe(token_ids=ids)).log_probs
+    ]
+    drawn = TrainingBatch(
+        tuple(
+            replace(each, sampler_log_probs=log_probs - 1)
+            for each, log_probs in zip(batch.sequences, now, strict=True)
+        )
+    )
+
+    metrics = update(learner, tmp_path, drawn, 1).metrics
+
+    assert metrics["kl"] > 1e-4
+    penalty = metrics["loss"] - metrics["policy_loss"]
+    assert penalty == pytest.approx(0.5 * math.e * metrics["kl"], rel=1e-3)
 
 
 def test_critic_learns_the_expected_reward(learn: Any, tmp_path: Path) -> None:
