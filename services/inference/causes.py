@@ -57,6 +57,13 @@ def cause_of(error: BaseException) -> InfrastructureCause | None:
     return None
 
 
+def cause_of_foreign(error: BaseException) -> InfrastructureCause | None:
+    """The cause of what an extension raised in our process, judged like a user's function."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return InfrastructureCause.SERVICE_ERROR
+    return cause_of(error)
+
+
 def _of_request(failed: ServiceFailed) -> InfrastructureCause | None:
     if failed.kind in _OF_KIND or failed.status is None:
         return _OF_KIND.get(failed.kind)

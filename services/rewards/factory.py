@@ -36,6 +36,7 @@ from services.contracts.rewards.rewards import (
     SearchEmReward,
     WeightedReward,
 )
+from services.core.extensions import blamed_on
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, check_function_allowed
 from services.inference.clients.json_service import JsonService
@@ -49,7 +50,7 @@ from services.rewards.families import (
     RewardContext,
     family_and_settings,
 )
-from services.rewards.functions import FunctionScore, ServiceScore
+from services.rewards.functions import ExtensionScore, FunctionScore, ServiceScore
 from services.rewards.graders.bounded_integer import BoundedInteger, judge_of_wrong
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.graders.meaning import MathMatch, TokenF1
@@ -152,7 +153,11 @@ class RewardFactory:
     async def _of_family(self, reward: FamilyReward, param: str) -> Component:
         family, settings = family_and_settings(reward, param)
         context = RewardContext(self._environment, param)
-        return await self._stack.enter_async_context(family.open(settings, context))
+        if not isinstance(reward, ExtensionReward):
+            return await self._stack.enter_async_context(family.open(settings, context))
+        with blamed_on(reward.name, f"{param}.name"):
+            component = await self._stack.enter_async_context(family.open(settings, context))
+        return ExtensionScore(reward.name, component)
 
     async def _grader(self, grader: OpenAiGrader, param: str) -> Component:
         match grader:

@@ -6,7 +6,7 @@ metadata of packages. A family is imported when a request names it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
@@ -21,7 +21,7 @@ from services.contracts.evaluation.metrics import MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
 from services.contracts.rewards.rewards import ExtensionReward, Reward
-from services.core.extensions import find_extension, load_extension
+from services.core.extensions import blamed_on, find_extension, make_family
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import RuntimeMissing, find_runtime
 from services.metrics.measures import PLAIN, MeasureRules
@@ -139,20 +139,42 @@ def family_and_settings(reward: FamilyReward, param: str) -> tuple[RewardFamily[
     except InvalidRequest as error:
         error.param = f"{param}.name"
         raise
-    try:
-        return family, family.settings.model_validate(reward.settings)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join((param, "settings", *map(str, fault["loc"])))
-        raise InvalidRequest(fault["msg"], param=where) from None
+    with blamed_on(reward.name, f"{param}.name"):
+        try:
+            return family, family.settings.model_validate(reward.settings)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join((param, "settings", *map(str, fault["loc"])))
+            raise InvalidRequest(fault["msg"], param=where) from None
 
 
-def own_main_metric(reward: Reward, metrics: EvaluationMetrics) -> MainMetric | None:
-    """Return the number that one of our families names for an evaluation; None: it names none."""
-    if isinstance(reward, ExtensionReward) or not isinstance(reward, FamilyReward):
+def check_row(reward: Reward, param: str, fields: JsonObject, golds: Sequence[str]) -> None:
+    """Raise `InvalidRequest` for a row of an evaluation that the grader ``reward``, the field
+    ``param``, cannot grade."""
+    if (found := family_of(reward, param)) is not None:
+        family, settings = found
+        with _named(reward, param):
+            family.check_row(fields, golds, settings)
+
+
+def grader_metric(reward: Reward, param: str, metrics: EvaluationMetrics) -> MainMetric | None:
+    """Return the number that the family of a grader names for an evaluation; None: it names none,
+    or the grader belongs to no family."""
+    if (found := family_of(reward, param)) is None:
         return None
-    family, settings = family_and_settings(reward, "grader")
-    return family.main_metric(settings, metrics)
+    family, settings = found
+    with _named(reward, param):
+        named: object = family.main_metric(settings, metrics)
+        if named is not None and not isinstance(named, MainMetric):
+            raise TypeError("its main metric is not a MainMetric")
+    return named
+
+
+def _named(reward: Reward, param: str) -> AbstractContextManager[None]:
+    """Name the extension in what it raises in the block; families of ours raise their own."""
+    if isinstance(reward, ExtensionReward):
+        return blamed_on(reward.name, f"{param}.name")
+    return nullcontext()
 
 
 def package_of(reward: Reward) -> str | None:
@@ -168,7 +190,7 @@ def package_of(reward: Reward) -> str | None:
 @cache
 def _installed_family(name: str) -> RewardFamily[Any]:
     """A family of another package: found once, since rows of files ask for it."""
-    family = load_extension(GROUP, name, "name")()
-    if not isinstance(family, RewardFamily):
-        raise InvalidRequest(f"the extension {name!r} is not a family of rewards", param="name")
+    family: RewardFamily[Any] = make_family(
+        GROUP, name, "name", RewardFamily, "a family of rewards"
+    )
     return family

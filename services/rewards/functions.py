@@ -1,14 +1,18 @@
-"""Rewards from a user's function, in a worker process or behind a URL."""
+"""Rewards from a user's function, in a worker process or behind a URL, or from an extension."""
 
 import json
+import logging
 import math
 from typing import Any
 
 from services.contracts.rewards.rewards import CallableReward
 from services.core.process.worker_pool import FunctionFailed, FunctionPool
+from services.inference.causes import cause_of_foreign
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
-from services.rewards.interface import RewardFailed, Sample, Score
+from services.rewards.interface import Component, RewardFailed, RewardFailureKind, Sample, Score
+
+logger = logging.getLogger(__name__)
 
 
 class FunctionScore:
@@ -42,6 +46,29 @@ class ServiceScore:
         except ServiceFailed as error:
             raise RewardFailed(error.message) from error
         return Score(read_score(answer.value, self._url))
+
+
+class ExtensionScore:
+    """The score of an extension's component, whose failures name the extension."""
+
+    def __init__(self, name: str, component: Component) -> None:
+        self._source = f"the extension {name!r}"
+        self._component = component
+
+    async def score(self, sample: Sample) -> Score:
+        """Ask the component; what it raises is a failure like that of a user's function."""
+        try:
+            score: object = await self._component.score(sample)
+        except RewardFailed:
+            raise
+        except Exception as error:
+            logger.warning("%s scored %s", self._source, sample.trajectory.id, exc_info=True)
+            message = f"{self._source} raised {type(error).__name__}: {error}"
+            raise RewardFailed(message, RewardFailureKind.OTHER, cause_of_foreign(error)) from error
+        if not isinstance(score, Score):
+            raise RewardFailed(f"{self._source} gave {_shown(score)}, not a Score")
+        read_score(score.value, self._source)
+        return score
 
 
 def read_score(value: Any, source: str) -> float:

@@ -13,7 +13,7 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.jobs import JobKind
-from services.contracts.rewards.rewards import EnvironmentReward
+from services.contracts.rewards.rewards import EnvironmentReward, ExtensionReward
 from services.contracts.rollouts.multi_turn import ENVIRONMENT, MultiTurn
 from services.contracts.sampling import Sampling
 from services.jobs.job import REMOTE_SLOT, Job, NewJob
@@ -21,7 +21,7 @@ from services.jobs.store import create_job
 from services.metrics.macro_average import macro_average
 from services.metrics.main_metric import main_metric
 from services.models.registry import require_file
-from services.rewards.families import own_main_metric
+from services.rewards.families import grader_metric
 from services.rewards.graders.bounded_integer import judge_of_wrong
 from services.rollouts.chat.call_format import check_parser_fits
 from services.rollouts.settings import validate_multi_turn
@@ -170,9 +170,10 @@ def _reuse(result: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _outcome(name: str | None, request: CreateEvaluation, metrics: Any) -> BenchmarkOutcome:
     found = EvaluationMetrics.model_validate(metrics) if metrics else None
-    if found is not None and found.grader_metric is None:
+    keeps_none = found is not None and found.grader_metric is None
+    if found is not None and keeps_none and not isinstance(request.grader, ExtensionReward):
         # What ended under an earlier version did not keep it.
-        found.grader_metric = own_main_metric(request.grader, found)
+        found.grader_metric = grader_metric(request.grader, "grader", found)
     outcome = BenchmarkOutcome(
         name=name,
         file=request.only_file,

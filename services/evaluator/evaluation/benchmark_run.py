@@ -17,7 +17,7 @@ from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.evaluator.evaluation.totals import RunningTotals
 from services.metrics.measures import MeasureRules
-from services.rewards.families import family_of
+from services.rewards.families import family_of, grader_metric
 
 EXTRACTING = GoldGrader | MathGrader
 """Graders of no family that compare an extracted answer; without one it is unparsable."""
@@ -41,8 +41,9 @@ class BenchmarkRun:
         self.rows_after = rows_before + rows[-1] + 1
         self.answered = Answered(rows[-1] + 1, spec.samples_per_item)
         grader = spec.grader
-        self._family = family_of(grader, f"{place}grader")
-        family = None if self._family is None else self._family[0]
+        self._field = f"{place}grader"
+        found = family_of(grader, self._field)
+        family = None if found is None else found[0]
         self.totals = RunningTotals(
             spec.samples_per_item,
             extracts=isinstance(grader, EXTRACTING) if family is None else family.extracts,
@@ -57,10 +58,7 @@ class BenchmarkRun:
 
     def grader_metric(self, metrics: EvaluationMetrics) -> MainMetric | None:
         """The main metric that the grader's family names; None without a family or a name."""
-        if self._family is None:
-            return None
-        family, settings = self._family
-        return family.main_metric(settings, metrics)
+        return grader_metric(self.spec.grader, self._field, metrics)
 
     def samples(self) -> Iterator[EvaluationSample]:
         """Every row that is evaluated."""

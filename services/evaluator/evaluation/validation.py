@@ -19,7 +19,7 @@ from services.evaluator.evaluation.reuse import Reuse, decide, write_reuse
 from services.evaluator.evaluation.samples import EvaluationSample, gold_check, parse_sample
 from services.evaluator.evaluation.spec import EvaluationFilesSpec
 from services.rewards.code_tests import function_name, read_tests, row_checker
-from services.rewards.families import family_of
+from services.rewards.families import check_row
 from services.rewards.interface import RewardFailed
 from services.rollouts.chat.prompt_check import PromptCheck
 
@@ -79,9 +79,7 @@ def reuse_equal(spec: EvaluationFilesSpec, _reports: JsonObject) -> JsonObject:
 def _gradable(sample: EvaluationSample, grader: EvaluationGrader) -> EvaluationSample:
     """The sample as it is, with the tests or the question that its grader needs."""
     try:
-        if (found := family_of(grader, "grader")) is not None:
-            family, settings = found
-            family.check_row(sample.extra, sample.gold, settings)
+        check_row(grader, "grader", sample.extra, sample.gold)
     except InvalidRequest as error:
         raise RowError(f"{error.param}: {error.message}") from None
     if isinstance(grader, CodeTestsReward):

@@ -1,6 +1,7 @@
 """Declarations of tools: tool files, and checked declarations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import Tool
+from services.core.extensions import blamed_on
 from services.parsing.tool_files import LARGEST_FILE, parse_tool_file
 from services.rollouts.tools.configuration import (
     CallableConfig,
@@ -47,7 +49,8 @@ USED = {
 
 @dataclass(frozen=True)
 class Declaration:
-    """A valid declaration; ``param`` is its request field, ``kind`` one of ours or an extension.
+    """A valid declaration; ``param`` is its request field, ``kind`` one of ours or an extension,
+    whose name is the ``class_name``.
 
     ``schema`` is None where the tool's server tells which tools there are. ``sources`` are those
     of the rows that are offered it, None for all.
@@ -55,6 +58,7 @@ class Declaration:
 
     config: ToolConfig
     kind: ToolKind | ToolFamily[Any]
+    class_name: str
     schema: JsonObject | None
     param: str
     sources: Sequence[str] | None = None
@@ -103,10 +107,17 @@ def _declaration(tool: Tool, param: str) -> Declaration:
     if schema is None and kind not in TOLD_BY_SERVERS:
         message = f"a tool of class {name} must declare its arguments in tool_schema"
         raise InvalidRequest(message, param=f"{param}.tool_schema")
-    checked = None if schema is None else checked_schema(schema, f"{param}.tool_schema")
+    checked = None
+    with _blamed_for_schema(tool, kind, f"{param}.class_name"):
+        if schema is not None:
+            checked = checked_schema(schema, f"{param}.tool_schema")
+    is_family = isinstance(kind, ToolFamily)
+    with blamed_on(name, f"{param}.config") if is_family else nullcontext():
+        checked_config = _config(config, tool.config, f"{param}.config")
     declaration = Declaration(
-        config=_config(config, tool.config, f"{param}.config"),
+        config=checked_config,
         kind=kind,
+        class_name=name,
         schema=checked,
         param=param,
         sources=tool.sources,
@@ -117,6 +128,19 @@ def _declaration(tool: Tool, param: str) -> Declaration:
             param=f"{param}.tool_schema.function.parameters.properties",
         )
     return declaration
+
+
+@contextmanager
+def _blamed_for_schema(tool: Tool, kind: ToolKind | ToolFamily[Any], param: str) -> Iterator[None]:
+    """Blame an extension's own schema on the extension, not on a field that nobody gave."""
+    if not isinstance(kind, ToolFamily) or tool.tool_schema is not None:
+        yield
+        return
+    with blamed_on(tool.class_name, param, "has a schema that cannot be used"):
+        try:
+            yield
+        except InvalidRequest as error:
+            raise ValueError(error.message) from error
 
 
 def _config(model: type[ToolConfig], config: JsonObject, param: str) -> ToolConfig:

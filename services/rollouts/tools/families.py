@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.core.extensions import extension_names, find_extension, load_extension
+from services.core.extensions import blamed_on, extension_names, find_extension, make_family
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools.base import ToolBackend
 from services.rollouts.tools.configuration import PUBLISHED, ToolConfig, ToolKind
@@ -42,7 +42,8 @@ def find_family(class_name: str, param: str) -> ToolFamily[Any]:
     if find_extension(GROUP, class_name) is None:
         known = ", ".join([*ToolKind, *PUBLISHED, *extension_names(GROUP)])
         raise InvalidRequest(f"{class_name!r} is not a known tool; known are {known}", param=param)
-    family = load_extension(GROUP, class_name, param)()
-    if not isinstance(family, ToolFamily):
-        raise InvalidRequest(f"the extension {class_name!r} is not a family of tools", param=param)
+    family: ToolFamily[Any] = make_family(GROUP, class_name, param, ToolFamily, "a family of tools")
+    with blamed_on(class_name, param):
+        if not issubclass(family.config, ToolConfig):
+            raise TypeError(f"its config is {family.config.__name__}, not a ToolConfig")
     return family

@@ -9,6 +9,7 @@ from pydantic import AnyHttpUrl
 
 from services.contracts.base import JsonObject
 from services.contracts.rollouts.sources import applies
+from services.core.extensions import blamed_on
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import FunctionPool, check_function_allowed
 from services.rollouts.tools.base import SessionServer, ToolBackend, ToolResult, ToolSession
@@ -36,7 +37,7 @@ from services.rollouts.tools.openenv import OpenEnvServer
 from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
 from services.rollouts.tools.search import SearchTool, search_service
-from services.rollouts.tools.user_tools import FunctionTool, HttpTool, http_service
+from services.rollouts.tools.user_tools import ExtensionTool, FunctionTool, HttpTool, http_service
 
 SERVERS = (McpServer, McpPrograms, OpenEnvServer)
 """They tell which tools they have."""
@@ -150,8 +151,9 @@ async def _backend(
     declaration: Declaration, environment: OperatorEnvironment, stack: AsyncExitStack
 ) -> ToolBackend:
     if isinstance(declaration.kind, ToolFamily):
-        opened = declaration.kind.open(declaration.config, environment)
-        return await stack.enter_async_context(opened)
+        with blamed_on(declaration.class_name, f"{declaration.param}.class_name"):
+            opened = declaration.kind.open(declaration.config, environment)
+            return ExtensionTool(declaration.class_name, await stack.enter_async_context(opened))
     match declaration.config:
         case SandboxConfig() as config:
             sandbox = sandbox_service(sandbox_endpoint(config, environment), config)

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from services.contracts.evaluation.evaluations import Evaluation
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.rewards import EvaluationGrader
-from services.rewards.families import family_of
+from services.rewards.families import grader_metric
 
 
 def evaluation(name: str, model: Any, file: str, accuracy: float, **fields: Any) -> Evaluation:
@@ -48,9 +48,6 @@ def metrics_of(accuracy: float) -> dict[str, Any]:
 
 def graded_by(grader: dict[str, Any], metrics: dict[str, Any]) -> dict[str, Any]:
     """Metrics with the main one that the family of the grader names, if it has one."""
-    found = family_of(TypeAdapter[Any](EvaluationGrader).validate_python(grader), "grader")
-    if found is None:
-        return metrics
-    family, settings = found
-    main = family.main_metric(settings, EvaluationMetrics.model_validate(metrics))
-    return {**metrics, "grader_metric": main and main.model_dump()}
+    reward = TypeAdapter[Any](EvaluationGrader).validate_python(grader)
+    main = grader_metric(reward, "grader", EvaluationMetrics.model_validate(metrics))
+    return metrics if main is None else {**metrics, "grader_metric": main.model_dump()}

@@ -1,19 +1,22 @@
 """Rewards, tools and trackers of a package that is installed beside ours."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from services.contracts.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest, JobFailed
+from services.contracts.rewards.rewards import ExtensionReward
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.jobs.worker.settings import WorkerSettings
 from services.rewards.check import check_rewards
-from services.rewards.families import family_and_settings
+from services.rewards.families import check_row
 from services.rollouts.tools.declaration import declarations
-from tests.support.extension import write_wheel
+from services.rollouts.tools.health import check_tools_respond
+from tests.support.extension import write_package, write_wheel
 from tests.support.rewards import rewarded, trajectory, weighted
-from tests.unit.rollouts.tools.toolboxes import call
+from tests.unit.rollouts.tools.toolboxes import call, with_tools
 
 BREVITY = {"type": "extension", "name": "brevity", "settings": {"most": 10}}
 
@@ -49,12 +52,11 @@ def test_settings_that_the_package_refuses_are_named(
 
 @pytest.mark.usefixtures("_installed")
 def test_a_package_may_refuse_rows() -> None:
-    (each,) = weighted(BREVITY)
-    family, settings = family_and_settings(each.reward, "grader")  # type: ignore[arg-type]  # a reward of another family would fail the test
+    reward = ExtensionReward(name="brevity", settings={"most": 10})
 
-    family.check_row({}, ["short"], settings)
-    with pytest.raises(InvalidRequest):
-        family.check_row({}, ["long enough"], settings)
+    check_row(reward, "grader", {}, ["short"])
+    with pytest.raises(InvalidRequest, match="has 10 or more characters"):
+        check_row(reward, "grader", {}, ["long enough"])
 
 
 @pytest.mark.usefixtures("_installed")
@@ -72,3 +74,165 @@ def test_a_tracker_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ValueError, match="'lines' is not a tracker; known are wandb"):
         WorkerSettings()
+
+
+BROKEN = """
+from contextlib import nullcontext
+from pydantic import BaseModel
+from services.rewards.families import RewardFamily
+from services.rewards.interface import Score
+from services.rollouts.tools.base import ToolResult
+from services.rollouts.tools.configuration import ToolConfig
+from services.rollouts.tools.families import ToolFamily
+
+text = "not a family"
+
+def helpless(needed): pass
+
+class Raising(RewardFamily):
+    def __init__(self): raise OSError("no such file")
+    def open(self, settings, context): pass
+
+class Unset(RewardFamily):
+    def open(self, settings, context): pass
+
+class Settings(BaseModel): pass
+
+class Closed(RewardFamily):
+    settings = Settings
+    def open(self, settings, context): raise KeyError("model")
+    def check_row(self, fields, golds, settings): return fields["missing"]
+
+class Graded(RewardFamily):
+    settings = Settings
+    def open(self, settings, context): return nullcontext(self)
+    async def score(self, sample):
+        what = sample.answer
+        if what == "raise": raise ZeroDivisionError("division by zero")
+        if what == "refuse": raise ConnectionError("nothing listens")
+        return 0.5 if what == "number" else Score("1")
+
+class ClosedTool(ToolFamily):
+    config = ToolConfig
+    schema = {"type": "function", "function": {"name": "closed", "description": "",
+              "parameters": {"type": "object", "properties": {}}}}
+    def open(self, config, environment): raise KeyError("model")
+
+class Schemeless(ClosedTool):
+    schema = {"type": "function"}
+
+class Plain(ClosedTool):
+    config = dict
+
+class Called(ClosedTool):
+    idempotent = False
+    def open(self, config, environment): return nullcontext(self)
+    async def run(self, arguments):
+        if arguments: raise ZeroDivisionError("division by zero")
+        return 5
+    async def probe(self): raise ZeroDivisionError("division by zero")
+"""
+REWARDS = {
+    **{name: f"broken:{name}" for name in ("text", "helpless", "Raising", "Unset", "Closed")},
+    **{"Graded": "broken:Graded", "absent": "broken:absent", "tool": "broken:Called"},
+    **{"unreadable": "unreadable:Family", "leaving": "leaving:Family"},
+}
+TOOLS = {
+    **{name: f"broken:{name}" for name in ("ClosedTool", "Schemeless", "Plain", "Called")},
+    **{"raising": "broken:Raising", "unreadable": "unreadable:Family"},
+}
+
+
+@pytest.fixture
+def _broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package in which everything is wrong in its own way."""
+    points = {"temper.rewards": REWARDS, "temper.tools": TOOLS}
+    folder = write_package(tmp_path / "site-packages", "broken", BROKEN, points)
+    (folder / "unreadable.py").write_text("def :")
+    (folder / "leaving.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(str(folder))
+    for module in ("broken", "unreadable", "leaving"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+
+
+@pytest.mark.usefixtures("_broken")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("unreadable", "cannot be imported: SyntaxError"),
+        ("leaving", "cannot be imported: SystemExit: 3"),
+        ("absent", "cannot be imported: AttributeError"),
+        ("text", "cannot be made: TypeError: 'str' object is not callable"),
+        ("helpless", "cannot be made: TypeError"),
+        ("Raising", "cannot be made: OSError: no such file"),
+        ("tool", "is not a family of rewards"),
+        ("Unset", "failed: AttributeError"),
+        ("Closed", "failed: KeyError: 'model'"),
+    ],
+)
+def test_a_reward_that_cannot_be_used_is_named(name: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"the extension '{name}' {message}") as raised:
+        rewarded(trajectory("a"), {"type": "extension", "name": name})
+    assert raised.value.param == "rewards[0].reward.name"
+    assert raised.value.code == "extension_failed"
+
+
+@pytest.mark.usefixtures("_broken")
+def test_a_row_that_breaks_a_check_of_a_package_names_the_package() -> None:
+    reward = ExtensionReward(name="Closed")
+
+    with pytest.raises(InvalidRequest, match="the extension 'Closed' failed: KeyError") as raised:
+        check_row(reward, "grader", {}, [])
+    assert raised.value.param == "grader.name"
+
+
+@pytest.mark.usefixtures("_broken")
+@pytest.mark.parametrize(
+    ("answer", "message", "is_left_out"),
+    [
+        ("raise", "raised ZeroDivisionError: division by zero", False),
+        ("refuse", "raised ConnectionError: nothing listens", True),
+        ("number", "gave 0.5, not a Score", False),
+        ("text", "gave '1', not a score", False),
+    ],
+)
+def test_a_score_that_a_package_fails_at_names_it(
+    answer: str, message: str, is_left_out: bool
+) -> None:
+    judged = rewarded(trajectory(answer), {"type": "extension", "name": "Graded"})
+
+    assert judged.reward is None
+    assert judged.reward_error == f"r0: the extension 'Graded' {message}"
+    assert (judged.left_out is not None) is is_left_out
+
+
+@pytest.mark.usefixtures("_broken")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("unreadable", "cannot be imported: SyntaxError"),
+        ("raising", "cannot be made: OSError: no such file"),
+        ("Plain", "failed: TypeError: its config is dict"),
+        ("Schemeless", "has a schema that cannot be used"),
+        ("ClosedTool", "failed: KeyError: 'model'"),
+    ],
+)
+def test_a_tool_that_cannot_be_used_is_named(name: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"the extension '{name}' {message}") as raised:
+        call(Tool(class_name=name), {})
+    assert raised.value.param == "tools[0].class_name"
+
+
+@pytest.mark.usefixtures("_broken")
+def test_a_call_that_a_package_fails_at_names_it() -> None:
+    tool = Tool(class_name="Called")
+    refused = "the extension 'Called' raised ZeroDivisionError: division by zero"
+
+    replies = [call(tool, {}), call(tool, {"any": 1})]
+
+    assert [reply.outcome for reply in replies] == [CallOutcome.FAILED] * 2
+    assert "the extension 'Called' raised TypeError: its result is not" in str(replies[0].error)
+    assert replies[1].error == refused
+    assert replies[1].cause is None
+    with pytest.raises(JobFailed, match=refused):
+        with_tools([tool], lambda toolbox: check_tools_respond([tool], toolbox))

@@ -15,6 +15,7 @@ from services.contracts.training.online import DistillationHyperparameters, PpoH
 from services.contracts.training.optimizer import OptimizerSettings, TrainingType
 from services.models.tokenizer_ids.id_map import map_ids
 from services.trainer.rl.batch import TrainingBatch
+from services.trainer.rl.extensions import TrainingFunctions, load_functions
 from services.trainer.rl.learner.card_memory import CardMemory, HostAdamW
 from services.trainer.rl.learner.distillation import (
     Distillation,
@@ -79,6 +80,7 @@ class Learner:
     def __init__(self, spec: LearnerSpec, processes: ProcessGroup) -> None:
         """Load the models, and restore the checkpoint if there is one."""
         settings = spec.settings
+        functions = load_functions(settings)  # first: models take minutes
         optimizer_settings = settings.optimizer
         self._spec = spec
         self._processes = processes
@@ -112,7 +114,7 @@ class Learner:
         self.updater = Updater(
             self._model,
             optimizer,
-            build_objective(spec, self._scorer, self._model, self._plain, processes),
+            build_objective(spec, self._scorer, self._model, self._plain, processes, functions),
             processes,
             warmup_steps=optimizer_settings.warmup_steps,
             layout=layout,
@@ -302,8 +304,9 @@ def build_objective(
     model: Any,
     plain: LanguageModel,
     processes: ProcessGroup,
+    functions: TrainingFunctions,
 ) -> Objective:
-    """The objective of the spec's method, with the frozen models that it needs.
+    """The objective of the spec's method, with the frozen models that it needs and its extensions.
 
     ``model`` is the wrapped model, ``plain`` the one inside, ``scorer`` scores with it.
     """
@@ -322,7 +325,7 @@ def build_objective(
                 frozen.pack_sequences(tried=True)
             copy = processes.prepare_frozen(frozen)
             reference = ReferencePolicy(BatchScorer(copy, processes, scorer.layout))
-    return PolicyGradient(settings, model, scorer, reference)
+    return PolicyGradient(settings, model, scorer, reference, functions)
 
 
 def _teacher(

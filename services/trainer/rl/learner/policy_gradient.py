@@ -21,12 +21,7 @@ from services.contracts.training.policy_loss import (
     SequenceRatio,
 )
 from services.trainer.rl.corrections import sequence_log_ratios
-from services.trainer.rl.extensions import (
-    AdvantageFunction,
-    ObjectiveFunction,
-    load_advantage,
-    load_objective,
-)
+from services.trainer.rl.extensions import ObjectiveFunction, TrainingFunctions
 from services.trainer.rl.learner.exactness import check_exactness
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
@@ -63,8 +58,10 @@ class PolicyGradient:
         model: Any,
         scorer: BatchScorer,
         reference: ReferencePolicy | None,
+        functions: TrainingFunctions,
     ) -> None:
-        """``scorer`` scores with ``model``; a KL penalty needs a ``reference``."""
+        """``scorer`` scores with ``model``; a KL penalty needs a ``reference``; ``functions`` are
+        those of ``settings`` that are extensions."""
         self._settings = settings
         self._model = model
         self._scorer = scorer
@@ -73,13 +70,7 @@ class PolicyGradient:
         epochs = settings.epochs if isinstance(settings, PpoHyperparameters) else 1
         self.passes = Passes(epochs, settings.mini_batches)
         self.aggregation: Aggregation = settings.loss.aggregation
-        self._objective: ObjectiveFunction | None = None
-        if settings.loss.extension is not None:
-            self._objective = load_objective(settings.loss.extension)
-        named = None
-        if isinstance(settings, ReinforcementHyperparameters):
-            named = settings.advantage_extension
-        self._advantage: AdvantageFunction | None = load_advantage(named) if named else None
+        self._functions = functions
 
     def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:
         """Score a batch under the current weights and compute its advantages."""
@@ -101,7 +92,7 @@ class PolicyGradient:
             token_targets,
             self._temperature,
             covariant,
-            self._objective,
+            self._functions.objective,
         )
 
     def _token_targets(self, tokens: TrainedTokens) -> TokenTargets:
@@ -128,7 +119,7 @@ class PolicyGradient:
             sampler=sampler,
             old=before,
             reference=reference,
-            extension=self._advantage,
+            extension=self._functions.advantage,
         )
 
     def _check_exactness(self, before: Scores, tokens: TrainedTokens) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
 from services.contracts.training.policy_loss import Anchor, KlPenalty, KlTo
-from services.trainer.rl.extensions import AdvantageFunction, checked
+from services.trainer.rl.extensions import AdvantageFunction
 from services.trainer.rl.learner.micro_batches import Scores, TrainedTokens
 from services.trainer.rl.losses import (
     explained_variance,
@@ -83,8 +83,7 @@ def group_targets(
     if extension is None:
         advantages = group_advantages(rewards, groups, settings.advantage)
     else:
-        given = extension(rewards=rewards, groups=groups)
-        advantages = checked(given, rewards, str(settings.advantage_extension))
+        advantages = extension(rewards=rewards, groups=groups)
     advantages = advantages[sample_of]
     old_log_probs = None if old is None else old.log_probs
     return TokenTargets(advantages.float(), sampler, old_log_probs, reference)

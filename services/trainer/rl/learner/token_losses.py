@@ -7,7 +7,7 @@ from torch import Tensor
 
 from services.contracts.training.policy_loss import Anchor, Objective, PolicyLoss
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
-from services.trainer.rl.extensions import ObjectiveFunction, checked
+from services.trainer.rl.extensions import ObjectiveFunction
 from services.trainer.rl.losses import Clipping, Surrogate, clipped_surrogate_loss
 from services.trainer.rl.objectives import (
     cispo_loss,
@@ -41,7 +41,7 @@ def surrogate(
     """The losses of the objective; ``extension`` is that of another package, if it is one."""
     if extension is not None:
         none = torch.zeros_like(tokens.ratios, dtype=torch.bool)
-        return Surrogate(_losses_of(extension, settings, tokens), none, none, none)
+        return Surrogate(_losses_of(extension, tokens), none, none, none)
     if tokens.covariant is not None:
         return _by_covariance(settings, tokens, tokens.covariant)
     clipping = _clipping(settings)
@@ -71,8 +71,8 @@ def _by_covariance(settings: PolicyLoss, tokens: PolicyTokens, covariant: Tensor
     return penalized_covariance_loss(log_probs, anchor, ratios, advantages, covariant, coefficient)
 
 
-def _losses_of(extension: ObjectiveFunction, settings: PolicyLoss, tokens: PolicyTokens) -> Tensor:
-    losses = extension(
+def _losses_of(extension: ObjectiveFunction, tokens: PolicyTokens) -> Tensor:
+    return extension(
         log_probs=tokens.log_probs,
         anchor_log_probs=tokens.anchor_log_probs,
         sampler_log_probs=tokens.sampler_log_probs,
@@ -80,7 +80,6 @@ def _losses_of(extension: ObjectiveFunction, settings: PolicyLoss, tokens: Polic
         advantages=tokens.advantages,
         sequence_of=tokens.sequence_of,
     )
-    return checked(losses, tokens.log_probs, str(settings.extension))
 
 
 def kept(settings: PolicyLoss, tokens: PolicyTokens) -> Tensor | None:

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from services.contracts.errors import InvalidRequest
 from services.trainer.errors import Diverged
 from services.trainer.rl.batch import TrainingBatch, TrainingSequence
 from services.trainer.rl.learner.protocol import Export, MeasureBatch, Probe
@@ -52,68 +50,6 @@ def test_dapo_step_matches_a_plain_implementation(base: Path, learn: Any) -> Non
     assert metrics["grad_norm"] == pytest.approx(float(norm), rel=1e-4)
     plain = torch.cat([p.detach().flatten() for p in model.parameters()])
     torch.testing.assert_close(weights(learner), plain, rtol=0, atol=1e-4)
-
-
-EXTENSION = """
-def doubled(*, rewards, groups):
-    return 2 * rewards + groups
-
-def plain(*, log_probs, advantages, ratios, anchor_log_probs, sampler_log_probs, sequence_of):
-    return -advantages * (log_probs - anchor_log_probs)
-
-def short(*, log_probs, **others):
-    return log_probs[1:]
-"""
-ENTRY_POINTS = """
-[temper.advantages]
-doubled = own_objectives:doubled
-
-[temper.objectives]
-plain = own_objectives:plain
-short = own_objectives:short
-"""
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package of advantages and objectives, as pip leaves it in the runtime."""
-    folder = tmp_path / "site-packages"
-    metadata = folder / "own_objectives-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (folder / "own_objectives.py").write_text(EXTENSION)
-    (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: own-objectives\nVersion: 1.0\n"
-    )
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "own_objectives", raising=False)
-
-
-@pytest.mark.usefixtures("installed")
-def test_an_update_by_the_advantage_and_the_objective_of_a_package(learn: Any) -> None:
-    loss = {"objective": "extension", "extension": "plain", "tis_cap": None}
-    own = {"advantage": "extension", "advantage_extension": "doubled", "loss": loss}
-
-    _, metrics = learn("reinforcement", drawn_batch(), **own)
-
-    sequences = drawn_batch().sequences
-    advantages = [2 * each.reward + each.group for each in sequences]
-    mean = np.average(advantages, weights=[each.mask.sum() for each in sequences])
-    assert metrics["advantage_mean"] == pytest.approx(mean)
-    assert metrics["loss"] == pytest.approx(0.0, abs=1e-6)  # nothing has moved yet
-    assert metrics["grad_norm"] > 0
-
-
-@pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize(
-    ("extension", "message"),
-    [("short", "must return a tensor of shape"), ("missing", "installed are: plain, short")],
-)
-def test_an_extension_that_does_not_work_is_named(learn: Any, extension: str, message: str) -> None:
-    with pytest.raises(InvalidRequest, match=message):
-        learn(
-            "reinforcement", drawn_batch(), loss={"objective": "extension", "extension": extension}
-        )
 
 
 def test_tool_tokens_are_not_trained_on(learn: Any) -> None:
