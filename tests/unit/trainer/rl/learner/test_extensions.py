@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from tests.support.extension import write_package
+from services.trainer.rl.learner.protocol import Probe
+from tests.support.extension import write_package, write_wheel
 from tests.support.training.learning import drawn_batch, learner_spec
 
 EXTENSION = """
@@ -144,3 +145,24 @@ def test_an_advantage_that_fails_is_named(learn: Any, name: str, message: str) -
 def test_a_lack_of_memory_is_not_blamed_on_the_extension(learn: Any) -> None:
     with pytest.raises(MemoryError, match="CUDA out of memory"):
         learn("reinforcement", drawn_batch(), **by("greedy"))
+
+
+def test_the_example_of_an_extension_trains(
+    learn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(write_wheel(tmp_path)))
+    batch = drawn_batch()
+    good = batch.sequences[0].token_ids.tolist()
+    own = {"advantage": "extension", "advantage_extension": "over-median"}
+
+    learner, metrics = learn("reinforcement", batch, **own, **by("capped-reinforce"))
+
+    # One of four samples has a reward, so that the others are the median.
+    shares = [each.mask.sum() * each.reward for each in batch.sequences]
+    trained = sum(each.mask.sum() for each in batch.sequences)
+    assert metrics["advantage_mean"] == pytest.approx(sum(shares) / trained)
+    untrained, _ = learn("reinforcement", batch, learning_rate=1e-9)
+    now, before = (
+        sum(each.answer(Probe(token_ids=[good])).log_probs[0]) for each in (learner, untrained)
+    )
+    assert now > before
