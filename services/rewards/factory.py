@@ -27,6 +27,7 @@ from services.contracts.rewards.rewards import (
     CallableReward,
     CodeTestsReward,
     EnvironmentReward,
+    ExtensionReward,
     HttpReward,
     JudgeReward,
     PairwiseJudgeReward,
