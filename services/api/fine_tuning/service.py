@@ -213,8 +213,7 @@ _OPENAI_METRICS = {"loss": "train_loss", "eval_loss": "valid_loss"}
 def fine_tuning_view(job: Job) -> FineTuningJob:
     """The wire view of a fine-tuning job, as OpenAI's."""
     request = CreateFineTuningJob.model_validate(job.request)
-    settings: dict[str, Any] = request.method.model_dump(mode="json") if request.method else {}
-    method = {name: value for name, value in settings.items() if value is not None}
+    method: dict[str, Any] = request.method.resolved() if request.method else {}
     chosen = method.get(str(method.get("type")), {})
     hyperparameters = chosen.get("hyperparameters", {})
     result = job.result or {}

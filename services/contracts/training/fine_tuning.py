@@ -78,6 +78,13 @@ class Method(Request):
         name = _METHOD_OF[hyperparameters.stage].value
         return cls.model_validate({"type": name, name: {"hyperparameters": hyperparameters}})
 
+    def resolved(self) -> JsonObject:
+        """The type and all settings of the method as JSON, from which the same method is read.
+
+        Nulls of settings are kept: they count more than what a recipe or a default fills in.
+        """
+        return self.model_dump(mode="json", include={"type", self.type.value})
+
     @property
     def training_type(self) -> TrainingType:
         """Which weights are trained."""

@@ -183,7 +183,7 @@ def _result(spec: OnlineSpec, position: TrainingPosition) -> dict[str, Any]:
         "max_steps": settings.steps,
         "trained_tokens": position.trained_tokens,
         "train_seconds": round(position.train_seconds, 3),
-        "arguments": spec.method.model_dump(mode="json", exclude_none=True),
+        "arguments": spec.method.resolved(),
         "library_versions": {
             "python": platform.python_version(),
             "training": spec.training.version,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
+from services.contracts.training.fine_tuning import Method
 from services.core.process.outages import Outage
 from services.core.process.reporter import RESULT, Reporter
 from services.trainer.rl import __main__ as coordinator
@@ -47,6 +48,22 @@ def job_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(OnlineTask, "model_validate_json", lambda _: task)
     (tmp_path / SPEC).write_text("")
     return tmp_path
+
+
+def test_the_arguments_of_the_result_keep_what_was_switched_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {"recipe": "dapo", "overlong": None}
+    rewards = [{"name": "right", "reward": {"type": "exact"}}]
+    given = {"rewards": rewards, "hyperparameters": settings}
+    method = Method.model_validate({"type": "reinforcement", "reinforcement": given})
+    runtime = SimpleNamespace(version="1")
+    spec: Any = SimpleNamespace(method=method, training=runtime, vllm=runtime)
+    monkeypatch.setattr(coordinator, "_stop_token_ids", lambda _: [])
+
+    result = coordinator._result(spec, TrainingPosition(step=3))
+
+    assert Method.model_validate(result["arguments"]) == method
 
 
 def test_training_killed_before_its_result_can_resume(
