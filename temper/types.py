@@ -101,7 +101,7 @@ from services.contracts.training.online import (
     ReinforcementMethod,
 )
 from services.contracts.training.optimizer import LoraSettings, OptimizerSettings, TrainingType
-from services.contracts.training.policy_loss import KlPenalty, KlTo, PolicyLoss
+from services.contracts.training.policy_loss import KlPenalty, KlTo, PolicyLoss, PpoLoss
 from services.contracts.webhooks import CreatedWebhook, EventType, Webhook, WebhookDelivery
 
 __all__ = [
@@ -173,6 +173,7 @@ __all__ = [
     "Page",
     "PolicyLoss",
     "PpoHyperparameters",
+    "PpoLoss",
     "PpoMethod",
     "RegisterDataset",
     "RegisterModel",

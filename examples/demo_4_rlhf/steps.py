@@ -17,8 +17,8 @@ from temper.types import (
     Method,
     MethodType,
     OptimizerSettings,
-    PolicyLoss,
     PpoHyperparameters,
+    PpoLoss,
     PpoMethod,
     RewardModelHyperparameters,
     RewardModelMethod,
@@ -141,9 +141,7 @@ def ppo(
             micro_batch_tokens=4096,
         ),
         critic=Critic(learning_rate=1e-3),
-        loss=PolicyLoss(
-            clip_high=0.2, kl=None if gamed else KlPenalty(coefficient=0.1, to=KlTo.REWARD)
-        ),
+        loss=PpoLoss(kl=None if gamed else KlPenalty(coefficient=0.1, to=KlTo.REWARD)),
         sampling=SAMPLING,
         checkpoint_steps=5,
     )

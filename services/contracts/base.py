@@ -15,6 +15,11 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
+def given_fields(value: BaseModel) -> dict[str, Any]:
+    """The fields of a model that were given to it, without those that have their defaults."""
+    return {name: getattr(value, name) for name in value.model_fields_set}
+
+
 class Resource(BaseModel):
     """A body sent by a service: clients ignore unknown fields."""
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.fine_tuning import MethodType
+from services.contracts.training.objectives import Objective
 from services.contracts.training.policy_loss import (
     AdvantageEstimator,
     Aggregation,
     Anchor,
     KlEstimator,
-    Objective,
     RatioLevel,
     SequenceRatio,
 )

@@ -3,14 +3,16 @@
 Names and defaults follow the papers; each docstring names its source.
 """
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from services.contracts.base import Number, Request
 from services.contracts.engine import VllmOptions
 from services.contracts.failures import InfrastructureLimits
 from services.contracts.rewards.rewards import WeightedReward
+from services.contracts.rewards.signs import negative_reason
 from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rollouts.sources import SourceName
@@ -21,10 +23,12 @@ from services.contracts.training.placement import OnlinePlacement
 from services.contracts.training.policy_loss import (
     AdvantageEstimator,
     ExtensionName,
+    KlTo,
     PolicyLoss,
+    PpoLoss,
     Renamed,
 )
-from services.contracts.training.recipes import Recipe, resolved
+from services.contracts.training.recipes import PpoRecipe, Recipe, refuse_recipe_of, resolved
 
 PositiveInt = Annotated[StrictInt, Field(ge=1, le=65_536)]
 Steps = Annotated[StrictInt, Field(ge=1, le=10**9)]
@@ -119,12 +123,23 @@ class OnlineSettings(Renamed):
 class PolicySettings(OnlineSettings):
     """Settings that the methods with rewards share."""
 
+    recipes: ClassVar[type[StrEnum]]
+    """The recipes of the method, for its field recipe."""
+
     exact_on_policy: StrictBool = Field(
         default=False,
         description="Learner and engine compute the same log-probability for every sampled token, "
         "bit by bit, or the training fails. Without a GPU, in float32, with full weights and "
         "max_staleness 0; slower.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve_recipe(cls, value: Any) -> Any:
+        return resolved(value, cls.recipes) if isinstance(value, dict) else value
+
+
+ONLY_POSITIVE = "the advantage max_rl is for rewards that are not negative"
 
 
 class ReinforcementHyperparameters(PolicySettings):
@@ -133,6 +148,8 @@ class ReinforcementHyperparameters(PolicySettings):
     The defaults take clip-higher and token-mean from DAPO (arXiv:2503.14476); the recipe dapo has
     all of its settings.
     """
+
+    recipes: ClassVar = Recipe
 
     recipe: Recipe | None = Field(
         default=None,
@@ -171,10 +188,20 @@ class ReinforcementHyperparameters(PolicySettings):
             raise ValueError("advantage_extension names the function of the advantage extension")
         return self
 
-    @model_validator(mode="before")
+    @model_validator(mode="after")
+    def _check_penalties(self) -> Self:
+        if self.advantage is not AdvantageEstimator.MAX_RL:
+            return self
+        if self.overlong is not None:
+            raise ValueError(f"{ONLY_POSITIVE}: overlong must be null")
+        if self.loss.kl is not None and self.loss.kl.to is KlTo.REWARD:
+            raise ValueError(f"{ONLY_POSITIVE}: loss.kl.to must be loss")
+        return self
+
+    @field_validator("recipe", mode="before")
     @classmethod
-    def _resolve_recipe(cls, value: Any) -> Any:
-        return resolved(value) if isinstance(value, dict) else value
+    def _recipe_of_this_method(cls, value: Any) -> Any:
+        return refuse_recipe_of(PpoRecipe, "ppo", value)
 
 
 class Critic(Request):
@@ -197,6 +224,13 @@ class Critic(Request):
 class PpoHyperparameters(PolicySettings):
     """PPO with generalized advantage estimation over the tokens that the model wrote."""
 
+    recipes: ClassVar = PpoRecipe
+
+    recipe: PpoRecipe | None = Field(
+        default=None,
+        description="A published recipe, resolved to the other settings; those that are given "
+        "count more.",
+    )
     samples_per_prompt: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
         default=1, description="Samples of each prompt."
     )
@@ -208,9 +242,14 @@ class PpoHyperparameters(PolicySettings):
         default=True,
         description="Whether advantages are shifted and scaled to mean 0 and variance 1.",
     )
-    loss: PolicyLoss = Field(default_factory=lambda: PolicyLoss(clip_high=0.2))
+    loss: PpoLoss = Field(default_factory=PpoLoss)
     critic: Critic = Field(default_factory=Critic)
     overlong: OverlongPenalty | None = None
+
+    @field_validator("recipe", mode="before")
+    @classmethod
+    def _recipe_of_this_method(cls, value: Any) -> Any:
+        return refuse_recipe_of(Recipe, "reinforcement", value)
 
 
 class TeacherModel(Request):
@@ -279,6 +318,15 @@ class ReinforcementMethod(_RewardedMethod):
     hyperparameters: ReinforcementHyperparameters = Field(
         default_factory=ReinforcementHyperparameters
     )
+
+    @model_validator(mode="after")
+    def _check_signs(self) -> Self:
+        if self.hyperparameters.advantage is AdvantageEstimator.MAX_RL:
+            for number, component in enumerate(self.rewards):
+                reason = negative_reason(component)
+                if reason is not None:
+                    raise ValueError(f"{ONLY_POSITIVE}: rewards[{number}] {reason}")
+        return self
 
 
 class PpoMethod(_RewardedMethod):

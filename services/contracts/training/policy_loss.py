@@ -4,50 +4,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from services.contracts.base import Number, Request
+from services.contracts.base import Number, Request, given_fields
+from services.contracts.training.objectives import Covariance, Objective, unread_fields
 
 Ratio = Annotated[Number, Field(ge=0.0, le=1e6)]
 
 
-class Objective(StrEnum):
-    """What a token adds to the loss, with its ratio r and advantage A."""
-
-    CLIP = "clip"  # max(-A r, -A clip(r)) (PPO)
-    CISPO = "cispo"  # -A clip(r) log p, where clip(r) has no gradient
-    DPPO_TV = "dppo_tv"  # -A r, without tokens that would leave a region of total variation
-    SAPO = "sapo"  # -A f(r), where f is a soft gate around r = 1
-    CLIP_COV = "clip_cov"  # clip, without some tokens of a large covariance of log p and A
-    KL_COV = "kl_cov"  # -A r, and |log r| for the tokens of the largest covariance
-    EXTENSION = "extension"  # a function of an installed package
-
-
-BY_COVARIANCE = (Objective.CLIP_COV, Objective.KL_COV)
-
 ExtensionName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
-
-
-class Covariance(Request):
-    """Tokens by the covariance of their log-probability and advantage over the batch, which is what
-    lowers the entropy (Cui et al. 2025, arXiv:2505.22617)."""
-
-    share: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
-        default=2e-4,
-        description="Share of the batch's tokens: those of the largest covariance (kl_cov), or "
-        "some between low and high (clip_cov).",
-    )
-    low: Number = Field(default=1.0, description="Least covariance of tokens of clip_cov.")
-    high: Number = Field(default=5.0, description="Largest covariance of tokens of clip_cov.")
-    kl: Annotated[Number, Field(ge=0.0, le=1e6)] = Field(
-        default=1.0, description="Coefficient of the penalty |log p - log p_anchor| of kl_cov."
-    )
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
-        if self.low >= self.high:
-            raise ValueError("low must be below high")
-        return self
 
 
 class Anchor(StrEnum):
@@ -86,7 +51,7 @@ class SequenceMask(Request):
         if not isinstance(value, dict):
             return value
         known = value.get("ratio", SequenceRatio.GEOMETRIC)
-        if known not in set(SequenceRatio):
+        if not isinstance(known, str) or known not in _BOUNDS:
             return value
         low, high = _BOUNDS[SequenceRatio(known)]
         return {"low": low, "high": high, **value}
@@ -105,9 +70,6 @@ class KlEstimator(StrEnum):
     K2 = "k2"  # d^2 / 2
     K3 = "k3"  # exp(-d) - 1 + d
     UNBIASED = "unbiased"  # k3 times p / p_anchor, whose gradient is that of the divergence
-
-
-_CLIPPED = (Objective.CLIP, Objective.CLIP_COV)
 
 
 class Renamed(Request):
@@ -254,6 +216,17 @@ class PolicyLoss(Renamed):
     kl: KlPenalty | None = None
 
     @model_validator(mode="after")
+    def _refuse_unread(self) -> Self:
+        """Refuse what was given and has no effect."""
+        for path, readers in unread_fields(self.objective).items():
+            if _is_given(self, path):
+                raise ValueError(
+                    f"{path} has no effect with the objective {self.objective.value}; it belongs "
+                    f"to {', '.join(each.value for each in readers)}"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _check_objective(self) -> Self:
         if self.objective is Objective.DPPO_TV and "anchor" not in self.model_fields_set:
             self.anchor = Anchor.SAMPLER
@@ -261,13 +234,11 @@ class PolicyLoss(Renamed):
             self.tis_cap = None
         if self.anchor is Anchor.SAMPLER and self.tis_cap is not None:
             raise ValueError("ratios to the sampler correct for it already: tis_cap must be null")
+        if self.tis_cap is None and _is_given(self, "tis_level"):
+            raise ValueError("tis_level has no effect where tis_cap is null")
         if self.objective is not Objective.CLIP and self.ratio is not RatioLevel.TOKENWISE:
             raise ValueError(f"the objective {self.objective.value} has ratios of tokens only")
-        if self.dual_clip is not None and self.objective not in _CLIPPED:
-            raise ValueError("dual_clip belongs to the objectives clip and clip_cov")
-        if self.covariance != Covariance() and self.objective not in BY_COVARIANCE:
-            raise ValueError("covariance belongs to the objectives clip_cov and kl_cov")
-        if (self.objective is Objective.EXTENSION) is not (self.extension is not None):
+        if self.objective is Objective.EXTENSION and self.extension is None:
             raise ValueError("extension names the function of the objective extension")
         if self.token_mask is not None and self.token_mask[0] >= self.token_mask[1]:
             raise ValueError("token_mask: the first bound must be below the second")
@@ -283,3 +254,38 @@ class PolicyLoss(Renamed):
                 wanted = Aggregation.MEAN_OF_SEQUENCE_MEANS.value
                 raise ValueError(f"the ratio of a sequence (GSPO) requires aggregation {wanted}")
         return self
+
+
+_STORED = frozenset({"objective", "anchor", "ratio", "aggregation", "tis_cap", "token_mask", "kl"})
+"""Fields that a loss has when it was stored or shown: then it has every field."""
+
+
+def _is_given(loss: PolicyLoss, path: str) -> bool:
+    """Whether a value other than null was given at a dotted path. In a loss that was stored or
+    shown, the defaults of fields were not."""
+    model: BaseModel = loss
+    *parents, name = path.split(".")
+    for parent in parents:
+        if parent not in model.model_fields_set:
+            return False
+        model = getattr(model, parent)
+    value = getattr(model, name)
+    if name not in model.model_fields_set or value is None:
+        return False
+    has_default = bool(value == type(model).model_fields[name].get_default())
+    return not (has_default and loss.model_fields_set >= _STORED)
+
+
+class PpoLoss(PolicyLoss):
+    """The loss of PPO, whose clipping is symmetric (Schulman et al. 2017, arXiv:1707.06347)."""
+
+    clip_high: Annotated[Number, Field(gt=0.0)] = Field(
+        default=0.2, description="Upper bound of the ratio, above 1."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_other_methods(cls, value: Any) -> Any:
+        """Take what was given of a `PolicyLoss`; the rest has the defaults of PPO."""
+        is_other = isinstance(value, PolicyLoss) and not isinstance(value, cls)
+        return given_fields(value) if is_other else value

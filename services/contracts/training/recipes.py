@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from services.contracts.base import JsonObject
+from pydantic import BaseModel
+
+from services.contracts.base import JsonObject, given_fields
+from services.contracts.training.objectives import Objective, unread_fields
 
 
 class Recipe(StrEnum):
-    """A published recipe."""
+    """A published recipe of the method reinforcement."""
 
     GRPO = "grpo"
     DAPO = "dapo"
@@ -19,8 +22,14 @@ class Recipe(StrEnum):
     RLOO = "rloo"
 
 
+class PpoRecipe(StrEnum):
+    """A published recipe of the method ppo."""
+
+    PPO = "ppo"
+
+
 _SYMMETRIC = {"clip_low": 0.2, "clip_high": 0.2}
-_RECIPES: Mapping[Recipe, JsonObject] = {
+_RECIPES: Mapping[str, JsonObject] = {
     # Shao et al. 2024, arXiv:2402.03300, sections 4.1.1 and 4.2
     Recipe.GRPO: {
         "advantage": "grpo",
@@ -108,19 +117,61 @@ _RECIPES: Mapping[Recipe, JsonObject] = {
             "kl": {"coefficient": 0.03, "to": "reward", "estimator": "k1"},
         },
     },
+    # Huang et al. 2024, arXiv:2403.17031, after Stiennon et al. 2020, arXiv:2009.01325: PPO as a
+    # model learns from preferences. Learning rates depend on the model, and are not part of it.
+    PpoRecipe.PPO: {
+        "prompts_per_step": 512,
+        "samples_per_prompt": 1,
+        "epochs": 4,
+        "mini_batches": 1,
+        "gamma": 1.0,
+        "gae_lambda": 0.95,
+        "whiten_advantages": True,
+        "loss": {
+            **_SYMMETRIC,
+            "aggregation": "token-mean",
+            "tis_cap": None,
+            "kl": {"coefficient": 0.05, "to": "reward", "estimator": "k1"},
+        },
+        "critic": {"kind": "separate", "clip": 0.2},
+    },
 }
 
 
-def resolved(value: JsonObject) -> JsonObject:
-    """Settings with those of their ``recipe`` filled in; what is given counts more."""
+def refuse_recipe_of(recipes: type[StrEnum], method: str, value: Any) -> Any:
+    """Return the name of a recipe; ValueError for one of another method's ``recipes``."""
+    if isinstance(value, str) and value in list(recipes):
+        raise ValueError(f"{value} is a recipe of the method {method}")
+    return value
+
+
+def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
+    """Settings with those of their ``recipe`` filled in, if it is one of ``recipes``; what is given
+    counts more.
+
+    Of the recipe's loss those fields are left out that the given objective does not read.
+    """
     name = value.get("recipe")
-    if name not in set(Recipe):
+    if not isinstance(name, str) or name not in list(recipes):
         return value
-    filled: JsonObject = _filled(value, _RECIPES[Recipe(name)])
+    recipe = _RECIPES[name]
+    loss = _given(value.get("loss"))
+    objective = loss.get("objective") if isinstance(loss, Mapping) else None
+    if isinstance(objective, str) and objective in list(Objective):
+        unread = unread_fields(Objective(objective))
+        read = {field: each for field, each in recipe["loss"].items() if field not in unread}
+        recipe = {**recipe, "loss": read}
+    filled: JsonObject = _filled(value, recipe)
     return filled
 
 
+def _given(value: Any) -> Any:
+    return given_fields(value) if isinstance(value, BaseModel) else value
+
+
 def _filled(value: Any, defaults: Any) -> Any:
+    if isinstance(defaults, Mapping):
+        value = _given(value)
     if not isinstance(value, Mapping) or not isinstance(defaults, Mapping):
         return value
     return {

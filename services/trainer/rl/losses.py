@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.training.policy_loss import (
     AdvantageEstimator,
     Aggregation,
@@ -29,8 +30,16 @@ def group_advantages(rewards: Tensor, groups: Tensor, estimator: AdvantageEstima
     2024, arXiv:2402.14740): r - mean of the others. MaxRL (arXiv:2602.02710): (r - mean) / mean, 0
     where the mean is. REINFORCE++ (Hu 2025, arXiv:2501.03262): (r - mean) / (std + 1e-6) over the
     batch, whatever the groups. ``rewards`` (s,); ``groups`` (s,), equal for samples of one prompt.
-    A sample alone in its group has advantage 0. Returns (s,).
+    A sample alone in its group has advantage 0. Returns (s,). Raises `InvalidRequest` for a
+    negative reward with MaxRL: its mean is then no measure of how hard a prompt is, and a mean near
+    0 makes advantages of any size.
     """
+    if estimator is AdvantageEstimator.MAX_RL and bool((rewards < 0).any()):
+        raise InvalidRequest(
+            "the advantage max_rl is for rewards that are not negative; a sample has "
+            f"{float(rewards.min()):g}",
+            code="negative_reward",
+        )
     if estimator is AdvantageEstimator.REINFORCE_PLUS_PLUS:
         return whiten(rewards)
     names, group_of = torch.unique(groups, return_inverse=True)

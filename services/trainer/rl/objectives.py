@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from services.contracts.training.policy_loss import Covariance, Objective
+from services.contracts.training.objectives import Covariance, Objective
 from services.trainer.rl.losses import Clipping, Surrogate, clipped_surrogate_loss
 
 

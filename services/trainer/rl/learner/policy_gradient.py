@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from services.contracts.training.objectives import BY_COVARIANCE
 from services.contracts.training.online import (
     Critic,
     PpoHyperparameters,
     ReinforcementHyperparameters,
 )
 from services.contracts.training.policy_loss import (
-    BY_COVARIANCE,
     Aggregation,
     Anchor,
     KlTo,

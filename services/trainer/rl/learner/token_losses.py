@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.contracts.training.policy_loss import Anchor, Objective, PolicyLoss
+from services.contracts.training.objectives import Objective
+from services.contracts.training.policy_loss import Anchor, PolicyLoss
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
 from services.trainer.rl.extensions import ObjectiveFunction
 from services.trainer.rl.losses import Clipping, Surrogate, clipped_surrogate_loss

@@ -13,7 +13,6 @@ from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.contracts.training.online import ReinforcementHyperparameters
 from services.contracts.training.optimizer import OptimizerSettings
-from services.contracts.training.recipes import Recipe
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
@@ -129,6 +128,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "temperature",
     ),
     ("reinforcement", {"tools": [{"class_name": "unheard.Of"}]}, "tools[0].class_name"),
+    ("reinforcement", {"optimizer": {"lora": {"rank": 4}}}, "optimizer.lora"),
+    ("ppo", {"critic": {"coefficient": 0.1}}, "critic.coefficient"),
     ("ppo", EXACT | {"max_staleness": 1}, "max_staleness"),
     (
         "reinforcement",
@@ -231,78 +232,6 @@ def test_a_retired_field_name_is_rejected_with_the_new_name(
 ) -> None:
     with pytest.raises(ValidationError, match=message):
         ReinforcementHyperparameters.model_validate(settings)
-
-
-def test_sequence_ratios_are_averaged_over_sequences() -> None:
-    given = ReinforcementHyperparameters.model_validate({"loss": {"ratio": "sequence"}})
-    assert given.loss.aggregation == "seq-mean-token-mean"
-    again = ReinforcementHyperparameters.model_validate(given.model_dump(mode="json"))
-    assert again == given
-    loss = {"ratio": "sequence", "aggregation": "token-mean"}
-    with pytest.raises(ValidationError, match="requires aggregation seq-mean-token-mean"):
-        ReinforcementHyperparameters.model_validate({"loss": loss})
-
-
-def test_ratios_to_the_sampler_need_no_further_correction() -> None:
-    given = ReinforcementHyperparameters.model_validate({"loss": {"objective": "dppo_tv"}})
-    assert (given.loss.anchor, given.loss.tis_cap) == ("sampler", None)
-    again = ReinforcementHyperparameters.model_validate(given.model_dump(mode="json"))
-    assert again == given
-    product = {"ratio": "product"}
-    masked = ReinforcementHyperparameters.model_validate({"loss": {"sequence_mask": product}})
-    assert masked.loss.sequence_mask is not None
-    assert (masked.loss.sequence_mask.low, masked.loss.sequence_mask.high) == (0.5, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        ({"anchor": "sampler", "tis_cap": 2.0}, "tis_cap must be null"),
-        ({"covariance": {"share": 0.1}}, "covariance belongs to the objectives clip_cov"),
-        ({"objective": "kl_cov", "dual_clip": 3.0}, "dual_clip belongs to the objectives clip"),
-        ({"objective": "extension"}, "extension names the function"),
-        ({"extension": "own"}, "extension names the function"),
-        ({"objective": "cispo", "ratio": "sequence"}, "cispo has ratios of tokens only"),
-        ({"objective": "sapo", "dual_clip": 3.0}, "dual_clip belongs to"),
-        ({"token_mask": [5.0, 0.5]}, "the first bound must be below"),
-        ({"sequence_mask": {"low": 2.0}}, "low must be below high"),
-        (
-            {"kl": {"coefficient": 0.1, "to": "reward", "estimator": "unbiased"}},
-            "its gradient in the loss only",
-        ),
-    ],
-)
-def test_objectives_that_do_not_go_together_are_refused(loss: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        ReinforcementHyperparameters.model_validate({"loss": loss})
-
-
-def test_a_recipe_is_its_settings_and_given_ones_count_more() -> None:
-    given = {"recipe": "dapo", "prompts_per_step": 8, "loss": {"clip_high": 0.3}}
-    dapo = ReinforcementHyperparameters.model_validate(given)
-
-    assert (dapo.prompts_per_step, dapo.samples_per_prompt, dapo.mini_batches) == (8, 16, 16)
-    assert (dapo.loss.clip_low, dapo.loss.clip_high, dapo.loss.tis_cap) == (0.2, 0.3, None)
-    assert dapo.dynamic_sampling is not None
-    assert dapo.overlong is not None
-    assert dapo.overlong.buffer == 4096
-    assert dapo.sampling.max_tokens == 20_480
-    again = ReinforcementHyperparameters.model_validate(dapo.model_dump(mode="json"))
-    assert again == dapo
-
-
-@pytest.mark.parametrize("recipe", list(Recipe))
-def test_every_recipe_is_a_valid_request(recipe: Recipe) -> None:
-    settings = ReinforcementHyperparameters.model_validate({"recipe": recipe.value})
-
-    assert settings.recipe is recipe
-    plain = settings.model_dump(mode="json", exclude={"recipe"})
-    assert ReinforcementHyperparameters.model_validate({**plain, "recipe": recipe}) == settings
-
-
-def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValidationError, match="dr_grpo"):
-        ReinforcementHyperparameters.model_validate({"recipe": "grop"})
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])

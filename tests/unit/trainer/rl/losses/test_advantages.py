@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.training.policy_loss import AdvantageEstimator
 from services.trainer.rl.losses import (
     explained_variance,
@@ -43,6 +44,13 @@ def test_further_group_advantages(
     advantages = group_advantages(tensor(*rewards), groups, estimator)
 
     torch.testing.assert_close(advantages, tensor(*expected))
+
+
+def test_max_rl_refuses_negative_rewards() -> None:
+    groups = torch.zeros(3, dtype=torch.long)
+
+    with pytest.raises(InvalidRequest, match=r"a sample has -0\.5"):
+        group_advantages(tensor(1, -0.5, -0.499), groups, AdvantageEstimator.MAX_RL)
 
 
 def test_advantages_of_the_batch_know_no_groups() -> None:

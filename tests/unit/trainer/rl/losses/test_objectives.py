@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from services.contracts.training.objectives import BY_COVARIANCE, READ_FIELDS, Covariance, Objective
 from services.contracts.training.policy_loss import (
-    Covariance,
     KlEstimator,
-    Objective,
+    PolicyLoss,
     SequenceRatio,
 )
 from services.trainer.rl.corrections import off_policy_kept, sequence_log_ratios, within
+from services.trainer.rl.learner.token_losses import PolicyTokens, surrogate
 from services.trainer.rl.losses import Clipping, kl_estimates
 from services.trainer.rl.objectives import (
     cispo_loss,
@@ -196,3 +197,53 @@ def test_kl_cov_penalizes_how_far_selected_tokens_moved() -> None:
     torch.testing.assert_close(loss.losses, expected)
     (gradient,) = torch.autograd.grad(loss.losses.sum(), log_probs)
     torch.testing.assert_close(gradient, tensor(-math.exp(0.5) + 2, -math.exp(-1)))
+
+
+CHANGED = {
+    "clip_low": 0.01,
+    "clip_high": 0.01,
+    "dual_clip": 1.1,
+    "gate_temperatures": (3.0, 2.0),
+    "covariance.share": 0.5,
+    "covariance.low": -9.0,
+    "covariance.high": 1.5,
+    "covariance.kl": 7.0,
+}
+
+
+def losses_of(objective: Objective, changed: str | None) -> Tensor:
+    """The losses of an objective over eight tokens, with a changed field or the defaults, and
+    without a check of what goes together."""
+    settings = PolicyLoss().model_copy(update={"objective": objective})
+    name, _, inner = (changed or "").partition(".")
+    if changed and inner:
+        covariance = settings.covariance.model_copy(update={inner: CHANGED[changed]})
+        settings = settings.model_copy(update={"covariance": covariance})
+    elif changed:
+        settings = settings.model_copy(update={name: CHANGED[changed]})
+    anchor = tensor(0.9, 0.8, 0.7, 0.5, 0.4, 0.05, 0.02, 0.01).log()
+    log_probs = anchor + tensor(0.08, -0.9, 0.3, -0.3, 0.5, -0.2, 0.9, 1.5)
+    advantages = tensor(2, 2, -2, -2, 1, -1, 1, -1)
+    covariant = None
+    if objective in BY_COVARIANCE:
+        covariant = covariant_tokens(anchor, advantages, settings.covariance, objective)
+    ratios, sequence_of = (log_probs - anchor).exp(), torch.zeros(8, dtype=torch.long)
+    tokens = PolicyTokens(
+        log_probs, anchor, anchor, ratios, advantages, sequence_of, covariant=covariant
+    )
+    own = (lambda **given: given["ratios"]) if objective is Objective.EXTENSION else None
+    return surrogate(settings, tokens, own).losses
+
+
+@pytest.mark.parametrize("field", CHANGED)
+@pytest.mark.parametrize("objective", Objective)
+def test_an_objective_reads_the_fields_that_its_settings_may_name(
+    objective: Objective, field: str
+) -> None:
+    is_read = not torch.equal(losses_of(objective, field), losses_of(objective, None))
+
+    assert is_read is (field in READ_FIELDS[objective])
+
+
+def test_every_field_of_single_objectives_is_tried() -> None:
+    assert frozenset().union(*READ_FIELDS.values()) == {*CHANGED, "extension"}

@@ -1,0 +1,159 @@
+"""Published recipes of online training: resolved, shown and read again."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from services.contracts.training.fine_tuning import CreateFineTuningJob, Method
+from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
+from services.contracts.training.policy_loss import PolicyLoss
+from services.contracts.training.recipes import PpoRecipe, Recipe
+
+Settings = type[ReinforcementHyperparameters | PpoHyperparameters]
+METHODS: dict[str, Settings] = {
+    "reinforcement": ReinforcementHyperparameters,
+    "ppo": PpoHyperparameters,
+}
+PRESETS = [("reinforcement", each.value) for each in Recipe]
+PRESETS += [("ppo", each.value) for each in PpoRecipe]
+POSITIVE = {"name": "right", "reward": {"type": "exact"}}
+
+
+def test_a_recipe_is_its_settings_and_given_ones_count_more() -> None:
+    given = {"recipe": "dapo", "prompts_per_step": 8, "loss": {"clip_high": 0.3}}
+    dapo = ReinforcementHyperparameters.model_validate(given)
+
+    assert (dapo.prompts_per_step, dapo.samples_per_prompt, dapo.mini_batches) == (8, 16, 16)
+    assert (dapo.loss.clip_low, dapo.loss.clip_high, dapo.loss.tis_cap) == (0.2, 0.3, None)
+    assert dapo.dynamic_sampling is not None
+    assert dapo.overlong is not None
+    assert dapo.overlong.buffer == 4096
+    assert dapo.sampling.max_tokens == 20_480
+    again = ReinforcementHyperparameters.model_validate(dapo.model_dump(mode="json"))
+    assert again == dapo
+
+
+def method(name: str, settings: Any, *rewards: dict[str, Any]) -> Method:
+    """A method with settings, and one reward that is not negative unless others are given."""
+    body = {"rewards": list(rewards) or [POSITIVE], "hyperparameters": settings}
+    return Method.model_validate({"type": name, name: body})
+
+
+@pytest.mark.parametrize(("name", "recipe"), PRESETS)
+def test_every_recipe_is_a_valid_request(name: str, recipe: str) -> None:
+    settings = METHODS[name].model_validate({"recipe": recipe})
+
+    assert settings.recipe == recipe
+    plain = settings.model_dump(mode="json", exclude={"recipe"})
+    assert METHODS[name].model_validate({**plain, "recipe": recipe}) == settings
+
+
+def nulls(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of the fields that can be null, at any depth."""
+    for name, field in model.model_fields.items():
+        kinds = (field.annotation, *get_args(field.annotation))
+        if type(None) in kinds and name != "recipe":
+            yield (*path, name)
+        for each in kinds:
+            if isinstance(each, type) and issubclass(each, BaseModel):
+                yield from nulls(each, (*path, name))
+
+
+@pytest.mark.parametrize(("name", "recipe"), PRESETS)
+def test_a_null_survives_every_reading_of_a_recipe(name: str, recipe: str) -> None:
+    for path in nulls(METHODS[name]):
+        given: Any = None
+        for step in reversed(path):
+            given = {step: given}
+        try:
+            asked = method(name, {**given, "recipe": recipe})
+        except ValidationError:  # a nested object of which other fields are required
+            continue
+
+        request = CreateFineTuningJob(model="m", training_file="file-1", method=asked)
+        stored = CreateFineTuningJob.model_validate(request.model_dump(mode="json")).method
+        sent = CreateFineTuningJob.model_validate_json(request.model_dump_json(exclude_unset=True))
+        for again in (Method.model_validate(asked.resolved()), stored, sent.method):
+            assert again == asked
+            value: Any = again.resolved()[name]["hyperparameters"]
+            for step in path:
+                value = value[step] if value is not None else None
+            assert value is None
+
+
+def test_a_recipe_of_ppo_belongs_to_the_method_ppo() -> None:
+    ppo = PpoHyperparameters.model_validate({"recipe": "ppo", "loss": {"entropy_bonus": 0.01}})
+
+    assert (ppo.epochs, ppo.gamma, ppo.gae_lambda) == (4, 1.0, 0.95)
+    assert (ppo.loss.clip_low, ppo.loss.clip_high, ppo.loss.tis_cap) == (0.2, 0.2, None)
+    assert ppo.loss.kl is not None
+    assert (ppo.loss.kl.to, ppo.loss.kl.coefficient) == ("reward", 0.05)
+    for name, recipe, other in (("reinforcement", "ppo", "ppo"), ("ppo", "dapo", "reinforcement")):
+        with pytest.raises(ValidationError) as refused:
+            METHODS[name].model_validate({"recipe": recipe})
+        (error,) = refused.value.errors()
+        assert error["loc"] == ("recipe",)
+        assert f"{recipe} is a recipe of the method {other}" in error["msg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "known"),
+    [("reinforcement", "grop", "dr_grpo"), ("ppo", "pop", "ppo"), ("reinforcement", [], "dapo")],
+)
+def test_an_unknown_recipe_is_refused_with_the_known_ones(
+    name: str, recipe: Any, known: str
+) -> None:
+    with pytest.raises(ValidationError, match=known):
+        METHODS[name].model_validate({"recipe": recipe})
+
+
+def test_a_recipe_fills_in_only_what_another_objective_reads() -> None:
+    given = {"recipe": "cispo", "loss": {"objective": "sapo"}}
+    loss = ReinforcementHyperparameters.model_validate(given).loss
+
+    assert (loss.objective, loss.tis_cap, loss.clip_high) == ("sapo", None, 0.28)
+
+
+def test_a_recipe_fills_in_what_is_not_given_of_an_object() -> None:
+    given = ReinforcementHyperparameters(recipe=Recipe.GSPO, loss=PolicyLoss(entropy_bonus=0.01))
+
+    assert (given.loss.ratio, given.loss.clip_low) == ("sequence", 3e-4)
+    assert given.loss.entropy_bonus == 0.01
+
+
+@pytest.mark.parametrize(
+    ("settings", "rewards", "message"),
+    [
+        ({"overlong": {}}, [], "overlong must be null"),
+        ({"recipe": "dapo"}, [], "overlong must be null"),
+        ({"recipe": "rloo"}, [], "loss.kl.to must be loss"),
+        ({}, [{"weight": -0.1, "reward": {"type": "exact"}}], "negative weight"),
+        ({}, [{"reward": {"type": "retool"}}], "retool, which scores wrong answers below 0"),
+        ({}, [{"reward": {"type": "search_em", "format_score": -1.0}}], "format_score below 0"),
+        ({}, [{"reward": {"type": "reward_model", "model": "m"}}], "set sigmoid"),
+        (
+            {},
+            [{"reward": {"type": "judge", "model": "j", "prompt": "p", "range": [-1, 1]}}],
+            "set normalize",
+        ),
+    ],
+)
+def test_max_rl_is_refused_where_rewards_can_be_negative(
+    settings: dict[str, Any], rewards: list[dict[str, Any]], message: str
+) -> None:
+    named = [{**reward, "name": "other"} for reward in rewards]
+    with pytest.raises(ValidationError, match=message):
+        method("reinforcement", {"advantage": "max_rl", **settings}, POSITIVE, *named)
+
+
+def test_max_rl_takes_rewards_that_are_not_negative() -> None:
+    judge = {"type": "judge", "model": "j", "prompt": "p", "range": [-1, 1], "normalize": True}
+    rewards: list[dict[str, Any]] = [
+        {"name": "judge", "reward": judge},
+        {"name": "model", "reward": {"type": "reward_model", "model": "m", "sigmoid": True}},
+        {"name": "held-out", "weight": 0, "reward": {"type": "retool"}},
+    ]
+    given = {"recipe": "dapo", "overlong": None, "advantage": "max_rl"}
+    assert method("reinforcement", given, *rewards).reinforcement is not None
