@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.jobs import JobState
+from services.contracts.jobs import JobRequest, JobState
 from services.contracts.kinds import kind_of_request
 from services.contracts.models.registered import HubName, RegisterModel
 from services.contracts.training.checks import CreateCheck
@@ -40,16 +40,21 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
     return created if isinstance(created, JobState) else client.jobs.get(created.id)
 
 
+def is_checked(request: JobRequest) -> bool:
+    """Whether the data of a request can be checked: they are trained on, rather than prompts."""
+    method = request.method if isinstance(request, CreateFineTuningJob) else None
+    is_online = method is not None and method.online is not None
+    return kind_of_request(request).dry_run is not None and not is_online
+
+
 def checks_of(submission: Submission) -> Iterator[Submission]:
     """Yield the checks of a fine-tuning job's training files, each by its method and model.
 
-    Raises `SubmissionError` for a method that trains online, on prompts.
+    Raises `SubmissionError` for data that cannot be checked.
     """
     request = submission.request
-    if not isinstance(request, CreateFineTuningJob):
-        raise SubmissionError("only the data of fine-tuning jobs are checked")
-    if request.method is not None and request.method.online is not None:
-        raise SubmissionError(f"{request.method.type.value} trains online, on prompts")
+    if not isinstance(request, CreateFineTuningJob) or not is_checked(request):
+        raise SubmissionError("only the data of offline fine-tuning are checked")
     local = {file.field: file for file in submission.files}
     for field, reference in request.file_references.items():
         if not field.startswith("training_file"):

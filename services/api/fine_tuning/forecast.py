@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 from services.api.fine_tuning.memory import estimate_memory
 from services.api.fine_tuning.service import checked_request
 from services.api.settings import ApiSettings
+from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.training.fine_tuning import CreateFineTuningJob, FineTuningForecast
@@ -22,13 +23,16 @@ def forecast(
         request = checked_request(session, body, settings)
         memory = estimate_memory(session, request, settings)
     except (InvalidRequest, PermissionDenied) as error:
-        return FineTuningForecast(method=_method(body), problem=error.message)
+        return FineTuningForecast(
+            method=_method(body), settings=_settings(body), problem=error.message
+        )
     waiting = select(func.count()).where(
         JobRow.kind == JobKind.FINE_TUNING.value, JobRow.status == JobStatus.QUEUED.value
     )
     seconds, based_on = _time(session, request)
     return FineTuningForecast(
         method=_method(request),
+        settings=_settings(request),
         memory_estimate=memory,
         seconds=seconds,
         based_on=based_on,
@@ -62,6 +66,14 @@ def _time(session: Session, request: CreateFineTuningJob) -> tuple[float | None,
 
 def _method(request: CreateFineTuningJob) -> str:
     return "supervised" if request.method is None else request.method.type.value
+
+
+def _settings(request: CreateFineTuningJob) -> JsonObject:
+    """The settings of the method; none where the request does not say which it is."""
+    if request.method is None:
+        return {}
+    settings: JsonObject = request.method.resolved()[request.method.type.value]
+    return settings
 
 
 def _work(session: Session, request: CreateFineTuningJob) -> float | None:

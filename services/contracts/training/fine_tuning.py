@@ -302,6 +302,11 @@ class FineTuningForecast(Resource):
 
     object: Literal["fine_tuning.forecast"] = "fine_tuning.forecast"
     method: str
+    settings: JsonObject = Field(
+        default_factory=dict,
+        description="The method's rewards and hyperparameters as the job would have them: with "
+        "those of its recipe, and defaults.",
+    )
     problem: str | None = Field(
         default=None, description="Reason why the request would be refused."
     )

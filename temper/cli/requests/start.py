@@ -29,7 +29,8 @@ DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Create no job: check the data of a fine-tuning job, print the request of others.",
+        help="Create no job. Print the request with all its settings, those of a recipe too; of "
+        "an offline fine-tune, upload the data and have the gateway check them.",
     ),
 ]
 
@@ -69,13 +70,15 @@ def read_file(kind: str, path: Path) -> Draft:
 
 
 def send(submission: Submission, follow: bool, dry_run: bool, as_json: bool) -> None:
-    """Submit a job and print its id, or follow it; with ``dry_run``, only check it."""
-    from services.contracts.kinds import kind_of_request
-    from temper.submission.submit import Reporting, submit
+    """Submit a job and print its id, or follow it; with ``dry_run``, only check its data, or print
+    the request where there is nothing to check."""
+    from temper.submission.submit import Reporting, is_checked, submit
 
     out = Output(as_json)
     report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
-    if dry_run and kind_of_request(submission.request).dry_run is None:
+    if dry_run and not is_checked(submission.request):
+        for note in submission.notes:
+            out.note(note)
         out.document(submission.request)
         return
     with connect() as client:

@@ -60,3 +60,27 @@ def test_a_request_that_would_be_refused_says_why(
 
     assert "file-absent" in (found.problem or "")
     assert found.seconds is None
+
+
+def test_the_settings_of_a_recipe_are_shown_before_the_job_is_created(
+    database: Database, settings: ApiSettings
+) -> None:
+    online: dict[str, Any] = {"rewards": [{"name": "a", "reward": {"type": "exact"}}]}
+    online |= {"hyperparameters": {"recipe": "gspo", "steps": 5}}
+    for file in ("file-small", "file-absent"):
+        body = CreateFineTuningJob.model_validate(
+            {
+                "model": "distant",
+                "training_file": file,
+                "method": {"type": "reinforcement", "reinforcement": online},
+            }
+        )
+        with database.read() as session:
+            shown = forecast(session, body, settings).settings
+
+        assert shown["rewards"][0]["name"] == "a"
+        assert (shown["hyperparameters"]["steps"], shown["hyperparameters"]["mini_batches"]) == (
+            5,
+            4,
+        )
+        assert shown["hyperparameters"]["loss"]["clip_high"] == 4e-4

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.kinds import KINDS
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from temper.cli.campaigns.flags import FLAGS
 from temper.cli.main import main
 from temper.submission.fields import field_at, fields_of
@@ -173,6 +174,36 @@ def test_a_dry_run_of_a_fine_tuning_job_checks_its_data(
     body = sent(server, "/v1/checks")
     assert (body["training_file"], body["method"]["type"]) == ("file-1", "dpo")
     assert "no answer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe", "shown"),
+    [
+        ("reinforcement", "dapo", {"overlong": {"buffer": 4096, "factor": 1.0}}),
+        ("ppo", "ppo", {"gae_lambda": 0.95, "epochs": 4}),
+    ],
+)
+def test_a_dry_run_of_an_online_job_prints_what_its_recipe_stands_for(
+    server: ScriptedServer,
+    capsys: pytest.CaptureFixture[str],
+    method: str,
+    recipe: str,
+    shown: dict[str, Any],
+) -> None:
+    settings: dict[str, Any] = {"rewards": [{"name": "a", "reward": {"type": "exact"}}]}
+    settings |= {"hyperparameters": {"recipe": recipe, "loss": {"entropy_bonus": 0.01}}}
+    job = {"model": "tiny", "training_file": "file-1", "method": {"type": method, method: settings}}
+    Path("jobs/job.yaml").write_text(json.dumps(job))
+
+    assert main(["fine-tuning", "start", "-f", "jobs/job.yaml", "--dry-run"]) == 0
+
+    printed = json.loads(capsys.readouterr().out)
+    found = printed["method"][method]["hyperparameters"]
+    assert found == {**found, **shown, "recipe": recipe}
+    assert found["loss"] == {**found["loss"], "tis_cap": None, "entropy_bonus": 0.01}
+    assert server.received == []
+    again = CreateFineTuningJob.model_validate(printed)
+    assert again == CreateFineTuningJob.model_validate(job)
 
 
 def test_a_job_is_followed_and_its_exit_code_returned(server: ScriptedServer) -> None:
