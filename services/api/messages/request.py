@@ -78,7 +78,7 @@ def _choice(choice: JsonObject) -> JsonObject:
     if kind == "tool":
         function = {"name": text_field(choice, "name", "tool_choice")}
         return {**chat, "tool_choice": {"type": "function", "function": function}}
-    if kind not in _CHOICES:
+    if not isinstance(kind, str) or kind not in _CHOICES:
         known = ", ".join((*_CHOICES, "tool"))
         raise InvalidRequest(f"is {shown(kind)}, not one of {known}", param="tool_choice.type")
     return {**chat, "tool_choice": _CHOICES[kind]}

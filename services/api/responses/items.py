@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from services.contracts.base import JsonObject
+from services.dialects.fields import objects, wrong
 from services.dialects.responses import messages_of
 from services.dialects.system_message import with_one_system
 
@@ -42,36 +43,41 @@ def messages_for(instructions: str | None, items: Sequence[JsonObject]) -> list[
 
 def expanded(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """The items with each call of a server's tool as a function call and its result, as the model
-    saw it."""
-    for item in items:
+    saw it; raises `InvalidRequest` naming the item."""
+    for place, item in objects(list(items), "input"):
         kind = item.get("type")
         if kind in _UNREAD:
             continue
         if kind not in _SERVER_CALLS:
             yield item
             continue
-        name, arguments, result = seen(item)
+        name, arguments, result = seen(item, place)
         call = {"call_id": item.get("id"), "name": name, "arguments": arguments}
         yield {"type": "function_call", **call}
         yield {"type": "function_call_output", "call_id": item.get("id"), "output": result}
 
 
-def seen(item: JsonObject) -> tuple[str, Any, str]:
-    """What the model saw of a call of the server's: the tool's name, arguments and result."""
+def seen(item: JsonObject, place: str) -> tuple[str, Any, str]:
+    """What the model saw of a call of the server's: the tool's name, arguments and result. Raises
+    `InvalidRequest` naming the field, below ``place``."""
     match item["type"]:
         case "mcp_call":
             error = item.get("error") or {}
-            failed = "\n".join(str(part.get("text")) for part in error.get("content") or ())
+            if not isinstance(error, dict):
+                raise wrong(f"{place}.error", error, "an object")
+            parts = objects(error.get("content"), f"{place}.error.content")
+            failed = "\n".join(str(part.get("text")) for _, part in parts)
             return (
                 str(item.get("name")),
                 item.get("arguments") or "{}",
                 str(item.get("output") or failed or ""),
             )
         case "code_interpreter_call":
-            outputs = item.get("outputs") or []
-            logs = "".join(str(each.get("logs", "")) for each in outputs)
+            outputs = objects(item.get("outputs"), f"{place}.outputs")
+            logs = "".join(str(each.get("logs", "")) for _, each in outputs)
             return "code_interpreter", {"code": item.get("code") or ""}, logs
         case _:
-            passages = [str(each.get("text") or "") for each in item.get("results") or []]
+            results = objects(item.get("results"), f"{place}.results")
+            passages = [str(each.get("text") or "") for _, each in results]
             queries = item.get("queries") or []
             return "file_search", {"queries": queries}, "\n\n".join(passages) or "Nothing found."
