@@ -115,8 +115,8 @@ def attend(
     for number, count in enumerate(counts):
         if count > 1:
             used = block_table[number, : -(-lengths[number] // kernels.KEYS)]
-            tokens = slice(starts[number], starts[number] + count)
-            queries, ends = query[tokens].transpose(0, 1)[None], seq_lens[number : number + 1]
+            part = slice(starts[number], starts[number] + count)
+            queries, ends = query[part].transpose(0, 1)[None], seq_lens[number : number + 1]
             keys, values = key_cache[used][:, None], value_cache[used][:, None]
             found = kernels.attention(queries, keys, values, ends.long(), scale)
-            output[tokens] = found[0].transpose(0, 1)
+            output[part] = found[0].transpose(0, 1)
