@@ -100,18 +100,20 @@ class SampledPrompt:
 
 CYCLE = 1000
 """Draws in which each source has its share, rounded to whole draws."""
+ALL = ""
+"""The name of the one source of rows whose sources have no weights."""
 
 
 class PromptOrder(Protocol):
     """Maps a draw number to a row, determined by a seed."""
 
-    @property
-    def rows(self) -> int:
-        """The number of rows that are ever drawn."""
-        ...
-
     def row(self, draw: int) -> int:
         """The row of a draw."""
+        ...
+
+    def replace(self, draw: int) -> bool:
+        """Note that the row of the latest draw cannot be used, and that the next draw takes its
+        place; False if no row is left that could."""
         ...
 
 
@@ -123,11 +125,7 @@ class EpochShuffle:
         self._seed = seed
         self._epoch = -1
         self._shuffled: list[int] = []
-
-    @property
-    def rows(self) -> int:
-        """See `PromptOrder`."""
-        return self._rows
+        self._unusable: set[int] = set()
 
     def row(self, draw: int) -> int:
         """See `PromptOrder`."""
@@ -138,10 +136,16 @@ class EpochShuffle:
             self._epoch = epoch
         return self._shuffled[place]
 
+    def replace(self, draw: int) -> bool:
+        """See `PromptOrder`."""
+        self._unusable.add(self.row(draw))
+        return len(self._unusable) < self._rows
 
-class WeightedSources:
-    """Sources are drawn in proportion to their weights, and the rows of each in epochs of its own;
-    a row whose source has no weight is never drawn.
+
+class SourceTurns:
+    """Whose turn it is: sources take turns in proportion to their weights, and each has shuffled
+    epochs of its own rows; a row whose source has no weight is never drawn. Without weights all
+    rows are of one source, `ALL`.
 
     ``sources`` are those of the rows. Raises `InvalidRequest` for a weighted source without rows.
     """
@@ -149,8 +153,9 @@ class WeightedSources:
     def __init__(
         self, sources: Sequence[str | None], weights: Mapping[str, float], seed: int
     ) -> None:
-        self._members: dict[str, list[int]] = {name: [] for name in weights}
-        for row, source in enumerate(sources):
+        self._sources = sources if weights else [ALL] * len(sources)
+        self._members: dict[str, list[int]] = {name: [] for name in weights or [ALL]}
+        for row, source in enumerate(self._sources):
             if source is not None and source in self._members:
                 self._members[source].append(row)
         empty = [name for name, members in self._members.items() if not members]
@@ -158,23 +163,29 @@ class WeightedSources:
             message = f"no row of the training file has the source {empty[0]!r}"
             raise InvalidRequest(message, param="source_weights")
         self._orders = {
-            name: EpochShuffle(len(members), f"{seed}:{name}")
+            name: EpochShuffle(len(members), f"{seed}:{name}" if name else seed)
             for name, members in self._members.items()
         }
-        self._shares = _shares(weights)
-        self._cycle, self._before = _spread(self._shares)
+        self._cycle = _spread(_shares(weights or {ALL: 1.0}))
+
+    def at(self, turn: int) -> str:
+        """The source whose turn it is."""
+        return self._cycle[turn % len(self._cycle)]
+
+    def row(self, source: str, number: int) -> int:
+        """A row of a source by its number in the source's epochs."""
+        return self._members[source][self._orders[source].row(number)]
+
+    def source_of(self, row: int) -> str:
+        """The source of a row that can be drawn."""
+        source = self._sources[row]
+        assert source is not None  # noqa: S101 - only rows of sources with a weight are drawn
+        return source
 
     @property
-    def rows(self) -> int:
-        """See `PromptOrder`."""
-        return sum(map(len, self._members.values()))
-
-    def row(self, draw: int) -> int:
-        """See `PromptOrder`."""
-        cycle, place = divmod(draw, len(self._cycle))
-        name = self._cycle[place]
-        number = cycle * self._shares[name] + self._before[place]
-        return self._members[name][self._orders[name].row(number)]
+    def sizes(self) -> dict[str, int]:
+        """How many rows each source has."""
+        return {name: len(members) for name, members in self._members.items()}
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, int]:
@@ -183,22 +194,20 @@ def _shares(weights: Mapping[str, float]) -> dict[str, int]:
     return {name: max(1, round(CYCLE * weight / whole)) for name, weight in weights.items()}
 
 
-def _spread(shares: Mapping[str, int]) -> tuple[list[str], list[int]]:
-    """A cycle with the shares, and how often a source was drawn in it before each place.
+def _spread(shares: Mapping[str, int]) -> list[str]:
+    """A cycle with the shares.
 
     The source that lacks most is next, so that every batch has about its shares.
     """
     whole = sum(shares.values())
     cycle: list[str] = []
-    before: list[int] = []
     drawn = dict.fromkeys(shares, 0)
     for place in range(1, whole + 1):
         lacking = {each: share * place / whole - drawn[each] for each, share in shares.items()}
         name = max(lacking, key=lacking.__getitem__)
         cycle.append(name)
-        before.append(drawn[name])
         drawn[name] += 1
-    return cycle, before
+    return cycle
 
 
 class PromptSampler:
@@ -234,14 +243,16 @@ class PromptSampler:
         return SampledPrompt(number, self._rows[self._order.row(number)])
 
     def next(self) -> SampledPrompt:
-        """The next usable prompt; raises `JobFailed` if there is none at all."""
-        while len(self._refused) < self._order.rows:
+        """The next usable prompt; raises `JobFailed` if there is none at all, or none of the source
+        whose turn it is."""
+        while True:
             draw = self.at(self.position)
             self.position += 1
             if self._is_usable(draw.prompt):
                 return draw
             self.skipped += 1
-        raise self._none_usable()
+            if not self._order.replace(draw.number):
+                raise self._none_usable(draw.prompt)
 
     def usable(self) -> list[SampledPrompt]:
         """Every usable prompt once, independent of the position. Raises `JobFailed` if there is
@@ -249,14 +260,15 @@ class PromptSampler:
         prompts = [self.at(number) for number in range(len(self._rows))]
         found = [draw for draw in prompts if self._is_usable(draw.prompt)]
         if not found:
-            raise self._none_usable()
+            raise self._none_usable(prompts[0].prompt)
         return found
 
-    def _none_usable(self) -> JobFailed:
-        reason = next(iter(self._refused.values()))
-        return JobFailed(
-            f"no prompt is usable: {reason}", code="no_usable_prompt", param=self._param
-        )
+    def _none_usable(self, prompt: Prompt) -> JobFailed:
+        """The failure for which ``prompt``, which is refused, is an example."""
+        everything = len(self._refused) == len(self._rows)
+        whose = "" if everything else f" of the source {source_of(prompt.extra)!r}"
+        message = f"no prompt{whose} is usable: {self._refused[prompt.index]}"
+        return JobFailed(message, code="no_usable_prompt", param=self._param)
 
     def _is_usable(self, prompt: Prompt) -> bool:
         if prompt.index not in self._refused and (reason := self._reason(prompt)):
@@ -271,12 +283,3 @@ class PromptSampler:
         if length > self._max_length:
             return f"has {length:,} tokens; max_prompt_length is {self._max_length:,}"
         return None
-
-
-def order_of(
-    rows: Sequence[TrainingPrompt], seed: int, weights: Mapping[str, float] | None
-) -> PromptOrder:
-    """Epochs of all rows, or the sources of the rows in proportion to their weights."""
-    if not weights:
-        return EpochShuffle(len(rows), seed)
-    return WeightedSources([source_of(row.prompt.extra) for row in rows], weights, seed)

@@ -30,7 +30,7 @@ from services.trainer.rl.checkpoints import (
     TrainingPosition,
     truncate_metrics,
 )
-from services.trainer.rl.curriculum import curriculum_of
+from services.trainer.rl.curriculum import order_of
 from services.trainer.rl.direct import DirectTransport
 from services.trainer.rl.evaluation import DivergenceEvaluation, PolicyEvaluation
 from services.trainer.rl.groups import (
@@ -51,7 +51,7 @@ from services.trainer.rl.policy_server.building import (
 from services.trainer.rl.policy_server.engine import PolicyEngine
 from services.trainer.rl.policy_server.guests import open_to_guests
 from services.trainer.rl.policy_server.placement import Devices, divide, transport_of
-from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, order_of, read_rows
+from services.trainer.rl.prompts import PromptSampler, TrainingPrompt, read_rows
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import (
     RolloutContext,
@@ -147,8 +147,7 @@ async def open_training(
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
         samples = WatchedSource(sources.samples, outages)
         passing = pass_threshold(online)
-        order = order_of(rows, spec.seed, settings.source_weights)
-        curriculum = curriculum_of(online, order, spec.seed, position.curriculum)
+        order = order_of(online, rows, spec.seed, position.curriculum)
         prompts = PromptSampler(
             rows,
             spec.seed,
@@ -156,7 +155,7 @@ async def open_training(
             settings.max_prompt_length,
             position.prompts_drawn,
             position.prompts_skipped,
-            order=curriculum or order,
+            order=order,
         )
         batches = BatchBuilder(
             budget, overlong_penalty_of(online), sources.teacher, masks_truncated(online)
@@ -181,7 +180,7 @@ async def open_training(
                 settings.max_concurrency,
                 keep,
                 outages.declare,
-                ended=partial(observe, curriculum, passing) if curriculum and passing else None,
+                ended=partial(observe, order, passing) if order and passing else None,
             ),
             batches=batches,
             learner=learner,
@@ -198,7 +197,7 @@ async def open_training(
             evaluation=_evaluation(
                 context, samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
-            curriculum=curriculum,
+            curriculum=order,
             speculation=speculation,
             sleeps=devices.sleep,
             pause=pause,

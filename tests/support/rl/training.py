@@ -20,7 +20,7 @@ from services.rollouts.outages import OutageWatch
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.base import Toolbox
 from services.trainer.rl.checkpoints import Checkpoints, TrainingPosition, truncate_metrics
-from services.trainer.rl.curriculum import curriculum_of
+from services.trainer.rl.curriculum import order_of
 from services.trainer.rl.evaluation import PolicyEvaluation
 from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
 from services.trainer.rl.loop import Training
@@ -28,7 +28,6 @@ from services.trainer.rl.prompts import (
     PromptOrder,
     PromptSampler,
     TrainingPrompt,
-    order_of,
     read_row,
 )
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
@@ -130,11 +129,8 @@ class Run:
             longest = settings.max_prompt_length
             return PromptSampler(rows, 0, length_of, longest, drawn, skipped, order=order)
 
-        order = order_of(self.rows, 0, settings.source_weights)
-        curriculum = curriculum_of(self.online, order, 0, position.curriculum)
-        prompts = sampler_of(
-            self.rows, position.prompts_drawn, position.prompts_skipped, curriculum or order
-        )
+        order = order_of(self.online, self.rows, 0, position.curriculum)
+        prompts = sampler_of(self.rows, position.prompts_drawn, position.prompts_skipped, order)
         reporter = Reporter(self.folder)
         pause = asyncio.Event()
         share = settings.infrastructure.pause_share
@@ -161,7 +157,7 @@ class Run:
                 settings.max_concurrency,
                 log.append,
                 watch.declare,
-                ended=partial(observe, curriculum, passing) if curriculum and passing else None,
+                ended=partial(observe, order, passing) if order and passing else None,
             )
             training = Training(
                 settings=settings,
@@ -180,7 +176,7 @@ class Run:
                 activity=activity,
                 pass_threshold=pass_threshold(self.online),
                 evaluation=evaluation if self.held_out else None,
-                curriculum=curriculum,
+                curriculum=order,
                 sleeps=self.sleeps,
                 pause=pause,
                 outages=watch,

@@ -14,7 +14,7 @@ from services.contracts.training.curriculum import Curriculum
 from services.core.process.reporter import METRICS
 from services.rollouts.log.log import read_indexed
 from services.trainer.rl.curriculum import CurriculumOrder, CurriculumState
-from services.trainer.rl.prompts import EpochShuffle
+from services.trainer.rl.prompts import SourceTurns
 from tests.support.rl.parts import SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run
@@ -26,7 +26,8 @@ ROWS = 20
 
 
 def order(state: CurriculumState | None = None, **settings: Any) -> CurriculumOrder:
-    return CurriculumOrder(Curriculum(**settings), EpochShuffle(ROWS, 7), 7, state)
+    turns = SourceTurns([None] * ROWS, {}, 7)
+    return CurriculumOrder(Curriculum(**settings), turns, 7, state)
 
 
 def seen(passed: dict[int, int], **settings: Any) -> CurriculumOrder:
