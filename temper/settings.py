@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from services.contracts.validation import first_fault
 from temper.client.errors import ClientError
 
 
@@ -70,6 +71,6 @@ def load_settings() -> ClientSettings:
     try:
         return ClientSettings.model_validate(given)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        name = "_".join(str(part) for part in fault["loc"]).upper()
-        raise InvalidSetting(f"TEMPER_{name}: {fault['msg']}") from error
+        fault = first_fault(error)
+        name = "_".join(map(str, fault.location)).upper()
+        raise InvalidSetting(f"TEMPER_{name}: {fault.message}") from error

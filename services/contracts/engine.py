@@ -4,6 +4,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from services.contracts.validation import AtField
+
 LoraRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
 """The maximum ranks that vLLM supports; an adapter fits in any rank that is not lower."""
 
@@ -40,10 +42,11 @@ class Drafts(BaseModel):
     @model_validator(mode="after")
     def _check_matches(self) -> Self:
         if self.method != "ngram" and (self.min_match or self.max_match):
-            raise ValueError("min_match and max_match are for the method ngram")
+            given = "min_match" if self.min_match else "max_match"
+            raise AtField(given, "min_match and max_match are for the method ngram")
         least, most = self.matches
         if least > most:
-            raise ValueError("min_match must not be above max_match")
+            raise AtField("min_match", "min_match must not be above max_match")
         return self
 
     @property
@@ -95,8 +98,8 @@ class VllmOptions(BaseModel):
         default=900.0, ge=1.0, le=7200.0, description="Maximum wait for the engine to be ready."
     )
 
-    def check_drafts(self, min_p: object) -> None:
-        """Raise `ValueError` for drafts and answers that are filtered by ``min_p``: vLLM rejects
-        every such request."""
+    def check_drafts(self, min_p: object, field: tuple[str, ...] = ("sampling", "min_p")) -> None:
+        """Raise `AtField` for drafts and answers that are filtered by ``min_p``, the ``field`` of
+        the request: vLLM rejects every such request."""
         if min_p and isinstance(self.speculation, Drafts):
-            raise ValueError("min_p must be 0 with engine.speculation: drafts are not filtered")
+            raise AtField(field, "min_p must be 0 with engine.speculation: drafts are not filtered")

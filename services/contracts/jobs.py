@@ -8,6 +8,7 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Request, Resource
 from services.contracts.kinds import JobKind as JobKind  # noqa: PLC0414 - read with the jobs
+from services.contracts.validation import AtField
 
 
 class JobStatus(StrEnum):
@@ -319,8 +320,10 @@ class JobRequest(Request):
         if self.devices is None:
             return self
         if len(set(self.devices)) != len(self.devices):
-            raise ValueError("devices names a GPU twice")
+            raise AtField("devices", "devices names a GPU twice")
         if self.gpus not in {None, len(self.devices)}:
-            raise ValueError(f"devices names {len(self.devices)} GPUs, but gpus is {self.gpus}")
+            raise AtField(
+                "gpus", f"devices names {len(self.devices)} GPUs, but gpus is {self.gpus}"
+            )
         self.gpus = len(self.devices)
         return self

@@ -11,6 +11,8 @@ from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from services.contracts.validation import AtField
+
 
 @dataclass(frozen=True)
 class Artifacts:
@@ -66,7 +68,7 @@ class ModelSource(BaseModel):
     @model_validator(mode="after")
     def _one_location(self) -> Self:
         if (self.path is None) == (self.hub_id is None):
-            raise ValueError("give exactly one of path and hub_id")
+            raise AtField("path", "give exactly one of path and hub_id")
         return self
 
     @property

@@ -18,6 +18,7 @@ from typing import Generic, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import StorageFull, TemperError
+from services.contracts.validation import first_fault
 from services.parsing.foreign_json import json_line
 
 SYNC_SECONDS = 0.25
@@ -194,10 +195,9 @@ def _decode(line: bytes, kind: type[Record], path: Path, span: LineSpan) -> Reco
     try:
         return kind.model_validate_json(line)
     except ValidationError as error:
-        problem = error.errors(include_input=False, include_url=False)[0]
         raise UnreadableRecord(
             f"{path.name}: the line at byte {span.offset} is not a {kind.__name__}:"
-            f" {'.'.join(map(str, problem['loc']))} {problem['msg']}"
+            f" {first_fault(error).sentence()}"
         ) from None
 
 

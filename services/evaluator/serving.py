@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import JobFailed
 from services.contracts.models.registered import HubName, RemoteModel
+from services.contracts.validation import AtField
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.evaluator.tokenizers import (
@@ -68,7 +69,7 @@ class LocalModel(_Strict):
     @model_validator(mode="after")
     def _one_source(self) -> "LocalModel":
         if (self.path is None) == (self.hub_id is None):
-            raise ValueError("give exactly one of path and hub_id")
+            raise AtField("path", "give exactly one of path and hub_id")
         return self
 
     @property

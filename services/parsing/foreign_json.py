@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from services.contracts.validation import first_fault
+
 MAX_DEPTH = 100
 """Maximum nesting of objects and lists; pydantic's own limits are about twice that."""
 
@@ -46,9 +48,9 @@ def read_foreign(kind: type[Model], body: bytes) -> Model:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        raise ValueError(f"{storable_text(where)}: {first['msg']}") from None
+        fault = first_fault(error)
+        where = fault.field or "body"
+        raise ValueError(f"{storable_text(where)}: {fault.message}") from None
 
 
 def storable_text(text: str) -> str:

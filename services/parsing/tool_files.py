@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.validation import first_fault
 from services.parsing.yaml_text import parse_yaml
 
 LARGEST_FILE = 1 << 20
@@ -21,9 +22,9 @@ def parse_tool_file(text: str, name: str) -> list[Tool]:
         try:
             tools.append(Tool.model_validate(entry))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join([f"tools[{index}]", *(str(part) for part in first["loc"])])
-            raise InvalidRequest(f"{name}: {where}: {first['msg']}", param=where) from None
+            fault = first_fault(error)
+            where = ".".join([f"tools[{index}]", *map(str, fault.location)])
+            raise InvalidRequest(f"{name}: {where}: {fault.message}", param=where) from None
     return tools
 
 

@@ -21,6 +21,7 @@ from services.contracts.evaluation.metrics import MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import ChemistryGrader, FunctionCallsGrader, PanoramaGrader
 from services.contracts.rewards.rewards import ExtensionReward, Reward
+from services.contracts.validation import first_fault
 from services.core.extensions import blamed_on, find_extension, make_family
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import RuntimeMissing, find_runtime
@@ -143,9 +144,9 @@ def family_and_settings(reward: FamilyReward, param: str) -> tuple[RewardFamily[
         try:
             return family, family.settings.model_validate(reward.settings)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join((param, "settings", *map(str, fault["loc"])))
-            raise InvalidRequest(fault["msg"], param=where) from None
+            fault = first_fault(error)
+            where = ".".join((param, "settings", *map(str, fault.location)))
+            raise InvalidRequest(fault.message, param=where) from None
 
 
 def check_row(reward: Reward, param: str, fields: JsonObject, golds: Sequence[str]) -> None:

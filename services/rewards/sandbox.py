@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.failures import InfrastructureCause
+from services.contracts.validation import first_fault
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries
@@ -50,6 +51,4 @@ def _read(text: bytes, kind: type[Response]) -> Response:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        raise ValueError(f"{where}: {first['msg']}") from None
+        raise ValueError(first_fault(error).sentence("body")) from None

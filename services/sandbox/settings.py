@@ -9,6 +9,7 @@ from pydantic_settings import NoDecode
 
 from services.contracts.sandbox.programs import MAX_BODY_BYTES
 from services.contracts.sandbox.scripts import FolderName
+from services.contracts.validation import AtField
 from services.core.settings import Folder, split_commas
 from services.core.web.auth import AccessSettings, KeyHash
 from services.sandbox.isolation.tier import Tier
@@ -157,7 +158,10 @@ class SandboxSettings(AccessSettings):
     @model_validator(mode="after")
     def _defaults_within_limits(self) -> "SandboxSettings":
         if self.sandbox_memory_mb > self.sandbox_max_memory_mb:
-            raise ValueError("TEMPER_SANDBOX_MEMORY_MB is above TEMPER_SANDBOX_MAX_MEMORY_MB")
+            raise AtField(
+                "sandbox_memory_mb",
+                "TEMPER_SANDBOX_MEMORY_MB is above TEMPER_SANDBOX_MAX_MEMORY_MB",
+            )
         return self
 
     @property

@@ -13,6 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.base import ErrorBody, JsonObject, Request
+from services.contracts.validation import first_fault
 from temper.client.errors import ApiError, ClientError, UnexpectedAnswer, Unreachable
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -165,10 +166,10 @@ def _parsed(response: httpx.Response, into: type[Answer]) -> Answer:
         return into.model_validate_json(response.content)
     except ValidationError as error:
         where = f"{response.request.method} {response.request.url}"
-        fault = error.errors(include_url=False)[0]
+        fault = first_fault(error)
         raise UnexpectedAnswer(
             f"{where} answered {response.status_code} with something other than "
-            f"{into.__name__}: {'.'.join(map(str, fault['loc']))} {fault['msg']}"
+            f"{into.__name__}: {fault.field} {fault.message}"
         ) from error
 
 

@@ -8,6 +8,7 @@ from pydantic import Field, StrictInt, StringConstraints, ValidationError
 
 from services.contracts.base import Request
 from services.contracts.jobs import GpuIndex, GpuUuid
+from services.contracts.validation import first_fault
 from temper.submission.submission import SubmissionError
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -55,12 +56,11 @@ def read_tasks(path: Path) -> list[CampaignTask]:
 
 def first_problem(error: ValidationError) -> str:
     """The first problem of a validation, with its place: ``tasks[0].gpus: ...``."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    fault = first_fault(error)
     where = ""
-    for part in first["loc"]:
+    for part in fault.location:
         where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
-    message = str(first["msg"]).removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    return f"{where}: {fault.message}" if where else fault.message
 
 
 def read_duration(text: str) -> float:

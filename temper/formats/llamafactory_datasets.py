@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.rows import RowKind, ScriptReference
+from services.contracts.validation import first_fault
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"
@@ -126,9 +127,7 @@ class DatasetInfo:
         try:
             entry = Entry.model_validate(self._content[name])
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in fault["loc"])
-            raise _unsupported(name, f"{field}: {fault['msg']}") from error
+            raise _unsupported(name, first_fault(error).sentence()) from error
         _check(name, entry, kind)
         if entry.hf_hub_url is not None:
             return Dataset(name, entry, entry.hf_hub_url)

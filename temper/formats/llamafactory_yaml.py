@@ -24,6 +24,7 @@ from services.contracts.training.preference_optimization import (
     DpoHyperparameters,
     KtoHyperparameters,
 )
+from services.contracts.validation import first_fault
 from services.mixing.order import Mixing
 from services.parsing.yaml_text import parse_yaml
 
@@ -298,9 +299,9 @@ def _hyperparameters(
             }
         )
     except ValidationError as error:
-        problem = error.errors()[0]
-        field = str(problem["loc"][0]) if problem["loc"] else "stage"
-        raise InvalidRequest(f"{field}: {problem['msg']}", param=field) from None
+        fault = first_fault(error)
+        field = str(fault.location[0]) if fault.location else "stage"
+        raise InvalidRequest(f"{field}: {fault.message}", param=field) from None
     if hyperparameters.template is not None:
         check_template(hyperparameters.template)
     return hyperparameters

@@ -18,6 +18,7 @@ from services.contracts.rollouts.multi_turn import (
     RolloutSampling,
     Tool,
 )
+from services.contracts.validation import first_fault
 from services.parsing.tool_files import parse_tool_file
 from services.parsing.yaml_text import parse_yaml
 from temper.formats.run_scripts import settings_of_script
@@ -281,9 +282,9 @@ def read_section(kind: type[Settings], section: Section, place: str) -> Settings
     try:
         return kind.model_validate({name: v for name, v in values.items() if v is not None})
     except ValidationError as error:
-        problem = error.errors()[0]
-        key = ".".join(filter(None, [place, *map(str, problem["loc"])]))
-        raise InvalidRequest(f"{key}: {problem['msg']}", param=key) from None
+        fault = first_fault(error)
+        key = ".".join(filter(None, [place, fault.field]))
+        raise InvalidRequest(f"{key}: {fault.message}", param=key) from None
 
 
 class RunSettings:

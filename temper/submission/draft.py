@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from services.contracts.validation import first_fault
 from temper.submission.assignments import InvalidOption, Part, assign, dotted, parse_path
 from temper.submission.field_lines import line_of
 from temper.submission.submission import SubmissionError
@@ -85,9 +86,8 @@ class Draft:
         try:
             return model.model_validate(self.body)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            message = first["msg"].removeprefix("Value error, ")
-            raise self.fault(first["loc"], message) from error
+            fault = first_fault(error)
+            raise self.fault(fault.location, fault.message) from error
 
     def fault(self, location: Sequence[Part], message: str) -> SubmissionError:
         """The error of a field, which names where it was given."""

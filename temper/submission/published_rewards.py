@@ -14,6 +14,7 @@ from services.contracts.rewards.rewards import (
     SearchEmReward,
     WeightedReward,
 )
+from services.contracts.validation import first_fault
 
 _VERIFIERS = ("acc_for_dapo", "acc_for_ppo", "base_acc", "math_17k_acc", "math_verify_reward")
 """Accuracy rewards of MindSpeed-RL and verl. They score wrong answers 0 or -1: with advantages
@@ -53,7 +54,7 @@ def _weighted(function: str, weight: float, taken: set[str], param: str) -> Weig
     try:
         return WeightedReward(name=name, weight=weight, reward=reward)
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
+        message = first_fault(error).message
         raise InvalidRequest(f"{weight!r} is not a weight: {message}", param=param) from None
 
 
@@ -66,7 +67,7 @@ def _reward(function: str, param: str) -> Reward:
         if "." in function:
             return CallableReward(function=function)
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
+        message = first_fault(error).message
         raise InvalidRequest(f"{function[:200]!r}: {message}", param=param) from None
     raise InvalidRequest(
         f"no reward {function[:200]!r}; known are {', '.join(_NAMED)}, dotted paths and URLs",

@@ -13,6 +13,7 @@ from services.contracts.batches.batches import ERROR_FILE, OUTPUT_FILE, CreateBa
 from services.contracts.data.files import ExpiresAfter
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import JobKind
+from services.contracts.validation import first_fault
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import DatasetRow, FileRow, JobRow
@@ -37,9 +38,9 @@ def read_expiry(parts: Mapping[str, bytes]) -> ExpiresAfter | None:
         given = from_json(whole) if whole else {"anchor": anchor, "seconds": int(seconds)}
         return ExpiresAfter.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(("expires_after", *map(str, first["loc"])))
-        raise InvalidRequest(f"{field}: {first['msg']}", param="expires_after") from error
+        fault = first_fault(error)
+        field = ".".join(("expires_after", *map(str, fault.location)))
+        raise InvalidRequest(f"{field}: {fault.message}", param="expires_after") from error
     except ValueError as error:
         message = f"expires_after: {error}"
         raise InvalidRequest(message, param="expires_after") from error

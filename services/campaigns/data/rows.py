@@ -21,6 +21,7 @@ from services.campaigns.run.signals import StepFailed
 from services.contracts.campaigns.loops import Failure
 from services.contracts.data.datasets import TokenStatistics
 from services.contracts.errors import TemperError
+from services.contracts.validation import first_fault
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem
 from services.datasets.statistics import estimate_tokens
@@ -110,11 +111,8 @@ def _parse(path: Path) -> list[Row]:
         try:
             rows.append(Row.model_validate(value))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or "row"
-            raise StepFailed(
-                Failure.DATA, f"{DATA}, row {number}: {where}: {first['msg']}"
-            ) from None
+            told = first_fault(error).sentence("row")
+            raise StepFailed(Failure.DATA, f"{DATA}, row {number}: {told}") from None
     return rows
 
 

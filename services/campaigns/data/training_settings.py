@@ -13,6 +13,7 @@ from services.contracts.llamafactory.arguments import ArgumentRefused, check_arg
 from services.contracts.llamafactory.closed import ArgumentProblem
 from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.training.optimizer import TrainingType
+from services.contracts.validation import first_fault
 from services.parsing.yaml_text import parse_yaml
 
 STAGE = "sft"
@@ -63,9 +64,8 @@ def read_settings(text: str) -> TrainingSettings:
         )
         hyperparameters.check_library_arguments(has_validation=False)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StepFailed(Failure.CONFIG, f"train.yaml: {where}: {first['msg']}") from None
+        told = first_fault(error).sentence()
+        raise StepFailed(Failure.CONFIG, f"train.yaml: {told}") from None
     except InvalidRequest as error:
         raise StepFailed(Failure.CONFIG, f"train.yaml: {error.message}") from None
     return TrainingSettings(hyperparameters, notes)

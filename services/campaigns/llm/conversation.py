@@ -17,6 +17,7 @@ from services.contracts.base import JsonObject
 from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.campaigns.loops import Failure
 from services.contracts.errors import JobFailed
+from services.contracts.validation import first_fault
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import FailureKind, ServiceFailed, model_retries
@@ -217,9 +218,7 @@ def _parse(text: str, kind: type[Answer]) -> Answer:
     try:
         return kind.model_validate(parse_foreign(content))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "object"
-        raise ValueError(f"{where}: {first['msg']}") from None
+        raise ValueError(first_fault(error).sentence("object")) from None
 
 
 def without_reasoning(answer: str) -> str:

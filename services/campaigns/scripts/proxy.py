@@ -20,6 +20,7 @@ from services.campaigns.scripts.calls import Asking, CallRefused, ScriptCalls, s
 from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.llms import CampaignLlm
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
+from services.contracts.validation import first_fault
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.inference.chat_answers import CHARACTERS_PER_TOKEN, TokenUsage
 from services.inference.clients.chat import ChatRequest, InferenceClient
@@ -150,9 +151,9 @@ def _chat(body: bytes) -> ProxiedChat:
     try:
         return ProxiedChat.model_validate(known)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        raise ValueError(f"{where[:100]}: {first['msg']}") from None
+        fault = first_fault(error)
+        where = fault.field or "body"
+        raise ValueError(f"{where[:100]}: {fault.message}") from None
 
 
 async def _errors(request: web.Request, handler: Any) -> web.StreamResponse:

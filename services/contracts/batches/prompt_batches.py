@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from services.contracts.base import JsonObject
 from services.contracts.batches.offline_engine import OfflineOptions
+from services.contracts.validation import AtField
 
 MODULE = "services.evaluator.prompts"
 REQUESTED = "requested.json"
@@ -122,7 +123,7 @@ class PromptBatch(_Strict):
     @model_validator(mode="after")
     def _one_answerer(self) -> Self:
         if bool(self.endpoints) == (self.engine is not None):
-            raise ValueError("give either endpoints or an engine")
+            raise AtField("endpoints", "give either endpoints or an engine")
         if self.engine is not None:
-            self.engine.options.check_drafts(self.body.get("min_p"))
+            self.engine.options.check_drafts(self.body.get("min_p"), ("body", "min_p"))
         return self

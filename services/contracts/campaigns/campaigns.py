@@ -21,6 +21,7 @@ from services.contracts.rewards.graders import ExactGrader
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.sampling import ChatTemplateKwargs, Sampling
+from services.contracts.validation import AtField
 
 MIN_ITEMS = 10
 """Minimum number of items in the search part and in the final part of a benchmark."""
@@ -206,7 +207,7 @@ class CreateCampaign(JobRequest):
     def _names_are_unique(self) -> Self:
         names = [each.name for each in self.datasets]
         if len(set(names)) < len(names):
-            raise ValueError("two datasets have the same name")
+            raise AtField("datasets", "two datasets have the same name")
         return self
 
     @model_validator(mode="after")
@@ -214,7 +215,7 @@ class CreateCampaign(JobRequest):
         if self.benchmark is not None:
             grader = benchmark_of(self.benchmark).grader
             if "grader" in self.model_fields_set and self.grader != grader:
-                raise ValueError("benchmark sets the grader: give one of them")
+                raise AtField("grader", "benchmark sets the grader: give one of them")
             self.grader = grader
         return self
 
@@ -223,7 +224,7 @@ class CreateCampaign(JobRequest):
         if self.judge is None:
             return self
         if self.benchmark is None or benchmark_of(self.benchmark).answer_range is None:
-            raise ValueError("judge is for aime24, aime25 and benchmarks with answer_range")
+            raise AtField("judge", "judge is for aime24, aime25 and benchmarks with answer_range")
         return self
 
     @model_validator(mode="after")
@@ -231,14 +232,17 @@ class CreateCampaign(JobRequest):
         if not isinstance(self.benchmark, Benchmark):
             return self
         if self.benchmark.metric in {"majority", "pass_at_k"}:
-            raise ValueError(
+            raise AtField(
+                ("benchmark", "metric"),
                 f"benchmark.metric: {self.benchmark.metric} is not that of single items: give "
-                "accuracy, mean_score, or none and pass_k"
+                "accuracy, mean_score, or none and pass_k",
             )
         if self.benchmark.direction is not None or self.benchmark.metric is not None:
             higher = self.benchmark.direction != "minimize"
             if "higher_is_better" in self.model_fields_set and self.higher_is_better != higher:
-                raise ValueError("the benchmark says what is better: no higher_is_better")
+                raise AtField(
+                    "higher_is_better", "the benchmark says what is better: no higher_is_better"
+                )
             self.higher_is_better = higher
         return self
 
@@ -251,17 +255,19 @@ class CreateCampaign(JobRequest):
     def _one_division(self) -> Self:
         default = type(self).model_fields["final_share"].default
         if self.splits == "published" and self.final_share != default:
-            raise ValueError("published splits have no final_share: give one of them")
+            raise AtField("final_share", "published splits have no final_share: give one of them")
         return self
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:
         if self.samples_per_item > 1 and self.sampling.temperature == 0:
-            raise ValueError("samples_per_item above 1 needs sampling.temperature above 0")
+            raise AtField(
+                "samples_per_item", "samples_per_item above 1 needs sampling.temperature above 0"
+            )
         if self.pass_k is not None and self.pass_k > self.samples_per_item:
-            raise ValueError(f"pass_k needs at least {self.pass_k} samples_per_item")
+            raise AtField("pass_k", f"pass_k needs at least {self.pass_k} samples_per_item")
         if self.pass_k is not None and not self.higher_is_better:
-            raise ValueError("pass_k counts correct answers, of which more are better")
+            raise AtField("pass_k", "pass_k counts correct answers, of which more are better")
         return self
 
     @model_validator(mode="after")
@@ -271,11 +277,14 @@ class CreateCampaign(JobRequest):
         for role in LlmRole:
             if self.llm_for(role).price is None:
                 where = f"llm_by_role.{role.value}" if role in self.llm_by_role else "llm"
-                raise ValueError(f"budget.cost needs {where}.price")
+                raise AtField(("budget", "cost"), f"budget.cost needs {where}.price")
         if self.script_llms is not None:
             for llm in self.script_llms.by_model.values():
                 if llm.price is None:
-                    raise ValueError(f"budget.cost needs the price of {llm.model} in script_llms")
+                    raise AtField(
+                        ("budget", "cost"),
+                        f"budget.cost needs the price of {llm.model} in script_llms",
+                    )
         return self
 
     @property
@@ -299,7 +308,7 @@ class RewindCampaign(Request):
     @model_validator(mode="after")
     def _loop_has_the_step(self) -> Self:
         if (self.loop == 0) != (self.step is StepName.BASE):
-            raise ValueError(f"loop {self.loop} has no step {self.step.value}")
+            raise AtField("step", f"loop {self.loop} has no step {self.step.value}")
         return self
 
 

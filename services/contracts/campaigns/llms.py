@@ -7,6 +7,7 @@ from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import Number, Request
 from services.contracts.models.registered import RemoteModel
+from services.contracts.validation import AtField
 
 MOST_CALLS_AT_ONCE = 256
 
@@ -105,6 +106,7 @@ class ScriptLlms(Request):
 
     @model_validator(mode="after")
     def _models_name_one_llm(self) -> Self:
-        if any(self.by_model[llm.model] != llm for llm in (*self.strong, *self.weak)):
-            raise ValueError("two different LLMs of scripts have the same model")
+        for field, llms in (("strong", self.strong), ("weak", self.weak)):
+            if any(self.by_model[llm.model] != llm for llm in llms):
+                raise AtField(field, "two different LLMs of scripts have the same model")
         return self

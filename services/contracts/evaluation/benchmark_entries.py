@@ -10,6 +10,7 @@ from services.contracts.rewards.graders import MetricsVariant
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
+from services.contracts.validation import AtField
 
 BenchmarkName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 FileId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -71,21 +72,24 @@ class BenchmarkEntry(Request):
     def entries(self) -> list["BenchmarkEntry"]:
         """The benchmarks that this stands for, each with its name and its file.
 
-        Raises `ValueError` where one of them is missing.
+        Raises `AtField` where one of them is missing.
         """
         parts = COMPOSITES.get(self.benchmark) if isinstance(self.benchmark, str) else None
         if parts is None:
             name = self.name or (self.benchmark if isinstance(self.benchmark, str) else None)
             if name is None:
-                raise ValueError("benchmarks: one that is not a benchmark by name needs a name")
+                raise AtField(
+                    "name", "benchmarks: one that is not a benchmark by name needs a name"
+                )
             if self.file is None or self.files is not None:
-                raise ValueError(f"benchmarks: {name} needs a file, and no files")
+                raise AtField("file", f"benchmarks: {name} needs a file, and no files")
             return [self.model_copy(update={"name": name})]
         files = self.files or {}
         if self.name is not None or self.file is not None or set(files) != set(parts):
-            raise ValueError(
+            raise AtField(
+                "files",
                 f"benchmarks: {self.benchmark} needs files for {', '.join(parts)}, and no name "
-                "and no file"
+                "and no file",
             )
         return [
             self.model_copy(

@@ -21,6 +21,7 @@ from services.contracts.rewards.graders import (
     ToolCallsGrader,
 )
 from services.contracts.rewards.rewards import CodeTestsReward, EvaluationGrader
+from services.contracts.validation import AtField
 
 QUESTION = "{question}"
 """The placeholder of a row's question in a prompt; other braces are text."""
@@ -116,27 +117,34 @@ class Benchmark(Request):
     @model_validator(mode="after")
     def _metric_has_the_direction(self) -> Self:
         if self.direction == "minimize" and self.metric != "mean_score":
-            raise ValueError(
+            raise AtField(
+                "direction",
                 "direction: minimize goes with metric: mean_score only; accuracy, majority and "
-                "pass_at_k count correct answers, of which more are better"
+                "pass_at_k count correct answers, of which more are better",
             )
         return self
 
     @model_validator(mode="after")
     def _asks(self) -> Self:
         if self.prompt.count(QUESTION) != 1:
-            raise ValueError(f"prompt must contain {QUESTION} once")
+            raise AtField("prompt", f"prompt must contain {QUESTION} once")
         if QUESTION[1:-1] in self.fields:
-            raise ValueError(f"fields must not name {QUESTION}, which is the question")
+            raise AtField(
+                ("fields", QUESTION[1:-1]),
+                f"fields must not name {QUESTION}, which is the question",
+            )
         if self.answer_range is not None and self.answer is None:
-            raise ValueError("answer_range is that of answer, which is missing")
+            raise AtField("answer_range", "answer_range is that of answer, which is missing")
         if self.labels is not None and self.choices is None:
-            raise ValueError("labels name the options of choices, which is missing")
+            raise AtField("labels", "labels name the options of choices, which is missing")
         if self.incorrect and (self.choices is not None or self.answer is None):
-            raise ValueError("incorrect goes with answer, and without choices")
+            raise AtField("incorrect", "incorrect goes with answer, and without choices")
         for name in self.fields:
             if f"{{{name}}}" not in self.prompt + (self.tests or "") + (self.setup or ""):
-                raise ValueError(f"fields.{name} has no place {{{name}}} in prompt, tests or setup")
+                raise AtField(
+                    ("fields", name),
+                    f"fields.{name} has no place {{{name}}} in prompt, tests or setup",
+                )
         return self
 
 
@@ -316,13 +324,14 @@ def benchmark_of(given: str | Benchmark) -> Benchmark:
     if isinstance(given, Benchmark):
         return given
     if given in COMPOSITES:
-        raise ValueError(
+        raise AtField(
+            "benchmark",
             f"{given} is several benchmarks: give it in benchmarks, with files for each of "
-            f"{', '.join(COMPOSITES[given])}"
+            f"{', '.join(COMPOSITES[given])}",
         )
     if given not in BENCHMARKS:
         known = ", ".join(sorted({*BENCHMARKS, *COMPOSITES}))
-        raise ValueError(f"no benchmark {given!r}; there are {known}")
+        raise AtField("benchmark", f"no benchmark {given!r}; there are {known}")
     return BENCHMARKS[given]
 
 
@@ -335,5 +344,5 @@ def graded_by(given: str | Benchmark, metrics: MetricsVariant) -> EvaluationGrad
     if metrics == "official":
         return grader
     if "metrics" not in type(grader).model_fields:
-        raise ValueError(f"metrics: {metrics} is for panorama and chemcotbench only")
+        raise AtField("metrics", f"metrics: {metrics} is for panorama and chemcotbench only")
     return grader.model_copy(update={"metrics": metrics})

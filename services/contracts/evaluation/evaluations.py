@@ -1,11 +1,12 @@
 """Evaluations: a model answers the prompts of a file, and a grader grades the answers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal, Self
 
 from pydantic import Field, StrictInt, ValidationError, model_validator
 
-from services.contracts.base import JsonObject, Number, Resource
+from services.contracts.base import Number, Resource
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluation.benchmark_entries import BenchmarkEntry, BenchmarkName, FileId
 from services.contracts.evaluation.benchmarks import Benchmark, SplitName, benchmark_of, graded_by
@@ -18,6 +19,7 @@ from services.contracts.rewards.openai_graders import JudgeModel, ScoreModelGrad
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.rollouts.multi_turn import MultiTurn, Tool
 from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
+from services.contracts.validation import AtField, first_fault
 
 MAX_BENCHMARKS = 50
 
@@ -112,19 +114,29 @@ class CreateEvaluation(JobRequest):
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
         if (self.file is None) == (self.benchmarks is None):
-            raise ValueError("give either file or benchmarks")
+            raise AtField("file", "give either file or benchmarks")
         if self.benchmarks is None:
             return self
         if self.benchmark is not None:
-            raise ValueError("benchmark says what file holds: give it in benchmarks")
+            raise AtField("benchmark", "benchmark says what file holds: give it in benchmarks")
         if self.judge is not None:
-            raise ValueError("judge is that of a benchmark: give it in benchmarks")
-        entries = [each for entry in self.benchmarks for each in entry.entries()]
+            raise AtField("judge", "judge is that of a benchmark: give it in benchmarks")
+        entries: list[BenchmarkEntry] = []
+        places: list[int] = []
+        for place, entry in enumerate(self.benchmarks):
+            with _below_benchmarks(place):
+                parts = entry.entries()
+            entries += parts
+            places += [place] * len(parts)
         names = [entry.name for entry in entries]
         if repeated := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"benchmarks: two are named {', '.join(map(str, repeated))}")
+            raise AtField(
+                "benchmarks", f"benchmarks: two are named {', '.join(map(str, repeated))}"
+            )
         self.benchmarks = [self._with_sampling(entry) for entry in entries]
-        self.by_benchmark()
+        for place, entry in zip(places, self.benchmarks, strict=True):
+            with _below_benchmarks(place):
+                self._alone(entry)
         return self
 
     def _with_sampling(self, entry: BenchmarkEntry) -> BenchmarkEntry:
@@ -155,15 +167,15 @@ class CreateEvaluation(JobRequest):
     def by_benchmark(self) -> dict[str | None, "CreateEvaluation"]:
         """Each benchmark as an evaluation by itself, by its name; None names the only one.
 
-        Raises `ValueError` for a benchmark whose settings do not go together.
+        Raises `AtField` for a benchmark whose settings do not go together.
         """
         if self.benchmarks is None:
             return {None: self}
+        return {entry.name: self._alone(entry) for entry in self.benchmarks}
+
+    def _alone(self, entry: BenchmarkEntry) -> "CreateEvaluation":
         of_each = {"file", "benchmark", "benchmarks", "grader", "judge"}
         shared = {name: getattr(self, name) for name in type(self).model_fields.keys() - of_each}
-        return {entry.name: self._alone(shared, entry) for entry in self.benchmarks}
-
-    def _alone(self, shared: JsonObject, entry: BenchmarkEntry) -> "CreateEvaluation":
         given = {name: getattr(entry, name) for name in type(entry).model_fields}
         own = {name: value for name, value in given.items() if value is not None}
         del own["name"]
@@ -172,18 +184,20 @@ class CreateEvaluation(JobRequest):
         try:
             return CreateEvaluation(**{**shared, **own})
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-            raise ValueError(f"benchmarks: {entry.name}: {problem}") from None
+            fault = first_fault(error)
+            field = fault.location if set(fault.location[:1]) & own.keys() else ()
+            message = f"benchmarks: {entry.name}: {fault.message}"
+            raise AtField(field, message) from None
 
     @model_validator(mode="after")
     def _graded_as_the_benchmark(self) -> Self:
         if self.benchmark is None:
             if self.metrics != "official" and self.benchmarks is None:
-                raise ValueError("metrics are those of a benchmark, which is missing")
+                raise AtField("metrics", "metrics are those of a benchmark, which is missing")
         else:
             grader = graded_by(self.benchmark, self.metrics)
             if "grader" in self.model_fields_set and self.grader != grader:
-                raise ValueError("benchmark sets the grader: give one of them")
+                raise AtField("grader", "benchmark sets the grader: give one of them")
             self.grader = grader
         return self
 
@@ -193,16 +207,20 @@ class CreateEvaluation(JobRequest):
             return self
         bounds = None if self.benchmark is None else benchmark_of(self.benchmark).answer_range
         if bounds is None or not isinstance(self.grader, BoxedIntegerGrader):
-            raise ValueError(
+            raise AtField(
+                "judge",
                 "judge is for aime24, aime25 and benchmarks with answer_range and the grader "
-                "boxed_integer"
+                "boxed_integer",
             )
         return self
 
     @model_validator(mode="after")
     def _one_view_of_answers(self) -> Self:
         if self.prediction is not None and self.keep_reasoning:
-            raise ValueError("prediction reads JSON behind the reasoning: without keep_reasoning")
+            raise AtField(
+                "keep_reasoning",
+                "prediction reads JSON behind the reasoning: without keep_reasoning",
+            )
         return self
 
     @model_validator(mode="after")
@@ -213,13 +231,15 @@ class CreateEvaluation(JobRequest):
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:
         if self.samples_per_item > 1 and self.sampling.temperature == 0:
-            raise ValueError(
+            raise AtField(
+                "samples_per_item",
                 "samples_per_item above 1 needs sampling.temperature above 0: greedy samples of "
-                "an item are all alike"
+                "an item are all alike",
             )
         if self.main_metric[0] in {"majority", "pass_at_k"} and self.samples_per_item == 1:
-            raise ValueError(
-                f"benchmark.metric: {self.main_metric[0]} needs samples_per_item above 1"
+            raise AtField(
+                "samples_per_item",
+                f"benchmark.metric: {self.main_metric[0]} needs samples_per_item above 1",
             )
         return self
 
@@ -315,3 +335,12 @@ class Evaluation(JobState):
         }
         name = self.benchmark if isinstance(self.benchmark, str) else None
         return [BenchmarkOutcome(name=name, **fields)]
+
+
+@contextmanager
+def _below_benchmarks(place: int) -> Iterator[None]:
+    """Say of an `AtField` which of the benchmarks it is about."""
+    try:
+        yield
+    except AtField as error:
+        raise error.below("benchmarks", place) from None

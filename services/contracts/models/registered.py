@@ -7,6 +7,7 @@ from pydantic import AnyHttpUrl, Field, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Request, Resource
 from services.contracts.origins import origin_of
+from services.contracts.validation import AtField
 
 ModelId = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$", min_length=1, max_length=200)
@@ -52,11 +53,11 @@ class RegisterModel(Request):
     @model_validator(mode="after")
     def _one_source(self) -> "RegisterModel":
         if (self.folder is None) == (self.hub_id is None):
-            raise ValueError("give exactly one of folder and hub_id")
+            raise AtField("folder", "give exactly one of folder and hub_id")
         if self.revision is not None and (".." in self.revision or self.revision[0] == "/"):
-            raise ValueError("revision must not contain '..' or begin with '/'")
+            raise AtField("revision", "revision must not contain '..' or begin with '/'")
         if self.revision is not None and self.hub_id is None:
-            raise ValueError("revision belongs to hub_id")
+            raise AtField("revision", "revision belongs to hub_id")
         return self
 
 

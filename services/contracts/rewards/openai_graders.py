@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 
 from services.contracts.base import Number, Request
 from services.contracts.models.registered import RemoteModel
+from services.contracts.validation import AtField
 
 MAX_SOURCE = 262_144
 MAX_PARTS = 50
@@ -131,7 +132,7 @@ class ScoreModelGrader(Request):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.range[0] >= self.range[1]:
-            raise ValueError("range must go from a number to a larger one")
+            raise AtField("range", "range must go from a number to a larger one")
         return self
 
 
@@ -154,7 +155,9 @@ class LabelModelGrader(Request):
     def _subset(self) -> Self:
         unknown = [label for label in self.passing_labels if label not in self.labels]
         if unknown:
-            raise ValueError(f"passing_labels has {unknown[0]!r}, which is not among labels")
+            raise AtField(
+                "passing_labels", f"passing_labels has {unknown[0]!r}, which is not among labels"
+            )
         return self
 
 
@@ -224,7 +227,7 @@ class MultiGrader(Request):
     @model_validator(mode="after")
     def _named_apart(self) -> Self:
         if isinstance(self.graders, list) and len(self.by_variable) < len(self.graders):
-            raise ValueError("graders in a list must have different names")
+            raise AtField("graders", "graders in a list must have different names")
         return self
 
 

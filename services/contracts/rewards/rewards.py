@@ -26,6 +26,7 @@ from services.contracts.sandbox.cases import (
     check_arguments,
 )
 from services.contracts.sandbox.programs import Language
+from services.contracts.validation import AtField
 
 DottedPath = Annotated[
     str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", examples=["shop.reward"])
@@ -76,11 +77,11 @@ class RetoolReward(Request):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.cap and self.plain:
-            raise ValueError("cap and plain exclude each other")
+            raise AtField("plain", "cap and plain exclude each other")
         if self.ordered and self.equivalence != "math":
-            raise ValueError("ordered is an option of equivalence math")
+            raise AtField("ordered", "ordered is an option of equivalence math")
         if self.strict and self.equivalence != "exact":
-            raise ValueError("strict compares exactly: equivalence must be exact")
+            raise AtField("strict", "strict compares exactly: equivalence must be exact")
         return self
 
 
@@ -187,7 +188,7 @@ class RowChecker(Request):
     def _check(self) -> Self:
         check_arguments(self.arguments)
         if sum(map(len, self.files.values())) > MAX_CHECKER_FILES:
-            raise ValueError(f"files: are above {MAX_CHECKER_FILES:,} characters together")
+            raise AtField("files", f"files: are above {MAX_CHECKER_FILES:,} characters together")
         return self
 
 
@@ -269,13 +270,13 @@ class JudgeReward(Request):
     @classmethod
     def _refuse_retired_name(cls, value: object) -> object:
         if isinstance(value, dict) and "normalise" in value:  # retired name
-            raise ValueError("normalise has been renamed to normalize")
+            raise AtField("normalise", "normalise has been renamed to normalize")
         return value
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.range[0] >= self.range[1]:
-            raise ValueError("range must go from a number to a larger one")
+            raise AtField("range", "range must go from a number to a larger one")
         return self
 
 

@@ -13,6 +13,7 @@ from services.contracts.rewards.rewards import (
     WeightedReward,
 )
 from services.contracts.rollouts.multi_turn import ENVIRONMENT, Tool
+from services.contracts.validation import AtField
 
 
 class AgentLimits(Request):
@@ -79,14 +80,22 @@ Agent = Annotated[HttpAgent | CallableAgent | CommandAgent, Field(discriminator=
 
 
 def check_agent_fields(
-    agent: object, tools: Sequence[Tool], rewards: Sequence[WeightedReward]
+    agent: object,
+    tools: Sequence[Tool],
+    rewards: Sequence[WeightedReward],
+    settings: tuple[str, ...] = (),
 ) -> None:
-    """Raise ValueError for settings that contradict who plays the rollouts."""
+    """Raise `AtField` for settings that contradict who plays the rollouts; ``settings`` leads to
+    the object that has the tools."""
     if agent is not None and tools:
-        raise ValueError("tools are for Temper's own loop: an agent brings its own")
+        raise AtField(
+            (*settings, "tools"), "tools are for Temper's own loop: an agent brings its own"
+        )
     if agent is None and any(isinstance(each.reward, AgentReward) for each in rewards):
-        raise ValueError("a reward of type agent needs an agent that plays the rollouts")
+        raise AtField("rewards", "a reward of type agent needs an agent that plays the rollouts")
     if not any(tool.class_name == ENVIRONMENT for tool in tools) and any(
         isinstance(each.reward, EnvironmentReward) for each in rewards
     ):
-        raise ValueError(f"a reward of type environment needs a tool of class {ENVIRONMENT}")
+        raise AtField(
+            "rewards", f"a reward of type environment needs a tool of class {ENVIRONMENT}"
+        )

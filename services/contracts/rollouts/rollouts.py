@@ -15,6 +15,7 @@ from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rollouts.trajectories import FinishReason
 from services.contracts.sampling import ChatTemplateKwargs, ControlTokens
+from services.contracts.validation import AtField
 
 MAX_INLINE_PROMPTS = 1000
 MAX_TRAJECTORIES = 1_000_000
@@ -92,11 +93,15 @@ class CreateRollout(JobRequest):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.file is None) == (self.prompts is None):
-            raise ValueError("give exactly one of file and prompts")
+            raise AtField("file", "give exactly one of file and prompts")
         if isinstance(self.model, RemoteModel) and self.tokenizer is None:
-            raise ValueError("a remote model needs tokenizer: the registered model that has its")
+            raise AtField(
+                "tokenizer", "a remote model needs tokenizer: the registered model that has its"
+            )
         if isinstance(self.model, str) and self.tokenizer is not None:
-            raise ValueError("tokenizer is for remote models; a registered one has its own")
+            raise AtField(
+                "tokenizer", "tokenizer is for remote models; a registered one has its own"
+            )
         check_agent_fields(self.agent, self.tools, self.rewards)
         return self
 

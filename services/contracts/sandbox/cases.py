@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool, model_v
 
 from services.contracts.base import Number, Resource
 from services.contracts.sandbox.programs import CodeRequest, CommandResult, Language, RunStatus
+from services.contracts.validation import AtField
 
 MAX_CASES = 1000
 
@@ -80,9 +81,9 @@ class Checker(CodeRequest):
 
 
 def check_arguments(arguments: tuple[CheckedFile, ...]) -> None:
-    """Raise ValueError unless a checker is given each file once."""
+    """Raise `AtField` unless a checker is given each file once."""
     if len(set(arguments)) != len(CheckedFile):
-        raise ValueError("arguments: must name input, output and answer once each")
+        raise AtField("arguments", "arguments: must name input, output and answer once each")
 
 
 class RunCasesRequest(CodeRequest):

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from services.contracts.errors import ConfigurationError, TemperError
+from services.contracts.validation import fault_of
 from services.core.logging import configure_logging
 from services.core.web.auth import AccessSettings, check_exposure
 
@@ -217,7 +218,7 @@ def _refuse(reason: str) -> int:
 
 
 def _sentence(problem: ErrorDetails) -> str:
-    message = problem["msg"].removeprefix("Value error, ")
-    if not problem["loc"]:  # an error about several variables, which the message names
-        return message
-    return f"TEMPER_{problem['loc'][0]}".upper() + f": {message}"
+    fault = fault_of(problem)
+    if not fault.location:  # an error about several variables, which the message names
+        return fault.message
+    return f"TEMPER_{fault.location[0]}".upper() + f": {fault.message}"

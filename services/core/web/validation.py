@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 
 from services.contracts.base import ErrorDetail
+from services.contracts.validation import Part, message_of, named_field
 
 MAX_DETAILS = 20
 MAX_COMPARED_CHARACTERS = 100
@@ -17,14 +18,16 @@ def describe_problems(error: RequestValidationError, body_type: object = None) -
     """The first problem as message and param, and up to ``MAX_DETAILS`` of them as details.
 
     Misspelled fields come first, since other problems may follow from them (the intended field is
-    missing). Suggestions are fields of ``body_type``, the annotation of the body.
+    missing). Then come those of an `AtField`: all else fits that member of a union. Suggestions are
+    fields of ``body_type``, the annotation of the body.
     """
     found = error.errors()
     nearest = [_nearest_field(item, body_type) for item in found[:MAX_DETAILS]]
     problems = [
         _problem(item, error.body, meant)
         for item, meant in sorted(
-            zip(found, nearest, strict=False), key=lambda pair: pair[1] is None
+            zip(found, nearest, strict=False),
+            key=lambda pair: (pair[1] is None, not named_field(pair[0])),
         )
     ]
     first = problems[0]
@@ -46,22 +49,26 @@ def _problem(item: Mapping[str, Any], body: object, nearest: str | None) -> dict
     if item["loc"] == ("body",) and not isinstance(body, dict):
         message = "send a JSON object, with Content-Type: application/json"
         return {"param": "", "message": message}
-    message = str(item["msg"]).removeprefix("Value error, ")
+    message = message_of(item)
     if item["type"] == "extra_forbidden":
         hint = f"; did you mean {nearest}?" if nearest else ""
         message = f"is not a field of this request{hint}"
-    return {"param": _param(item["loc"], body, item["type"] == "missing"), "message": message}
+    param = _param(item["loc"], body, item["type"] == "missing", named_field(item))
+    return {"param": param, "message": message}
 
 
-def _param(location: Sequence[str | int], body: object, is_missing: bool) -> str:
+def _param(
+    location: Sequence[Part], body: object, is_missing: bool, named: Sequence[Part] = ()
+) -> str:
     """Format a location for people: ``method.supervised.tags[0]``.
 
     pydantic's locations also name the union members that it tried. Parts that are not in the
-    request are left out, except the name of a missing field.
+    request are left out, except the name of a missing field and the field ``named`` by a validator
+    of what is there.
     """
     source, *parts = location
     if source != "body":
-        return ".".join(str(part) for part in parts)
+        return ".".join(map(str, (*parts, *named)))
     text, value = "", body
     for place, part in enumerate(parts):
         if isinstance(value, list) and isinstance(part, int):
@@ -70,6 +77,8 @@ def _param(location: Sequence[str | int], body: object, is_missing: bool) -> str
             text, value = f"{text}.{part}", value[part]
     if is_missing:
         text = f"{text}.{parts[-1]}"
+    for part in named:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
     return text.removeprefix(".")
 
 

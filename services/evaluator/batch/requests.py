@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from services.contracts.base import JsonObject
 from services.contracts.batches.batches import BatchEndpoint, CustomId
+from services.contracts.validation import first_fault
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 
@@ -44,8 +45,7 @@ def parse_request(row: JsonValue, endpoint: BatchEndpoint) -> BatchRequest:
     try:
         line = _Line.model_validate(row)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise RowError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise RowError(first_fault(error).sentence()) from None
     if line.method != "POST":
         raise RowError(f"method is {shown(line.method)}, not 'POST'")
     if line.url != endpoint:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from services.contracts.batches.prompt_batches import REQUEST, REQUESTED, PromptBatch
 from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.validation import first_fault
 from services.evaluator.prompts.compare import compare
 from services.evaluator.prompts.identity import claimed
 from services.evaluator.prompts.run import answer
@@ -65,7 +66,7 @@ def _read(path: Path) -> PromptBatch:
     try:
         return PromptBatch.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise InvalidRequest(f"{path}: {error.errors()[0]['msg']}") from error
+        raise InvalidRequest(f"{path}: {first_fault(error).sentence()}") from error
 
 
 if __name__ == "__main__":

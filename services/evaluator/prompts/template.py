@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from services.contracts.base import JsonObject
 from services.contracts.batches.prompt_batches import Prompting
 from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.validation import first_fault
 from services.parsing.yaml_text import parse_yaml
 
 PUBLISHED_VARIABLES = {"history": "history", "cargo_info": "货源信息", "query": "当前query"}
@@ -116,9 +117,8 @@ def _read(path: Path) -> _File:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"{path}: not YAML: {error}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise InvalidRequest(f"{path}: {place}: {first['msg']}") from error
+        fault = first_fault(error)
+        raise InvalidRequest(f"{path}: {fault.sentence('the file')}") from error
 
 
 class _Environment(ImmutableSandboxedEnvironment):

@@ -9,6 +9,7 @@ from services.contracts.base import JsonObject, Number, Request
 from services.contracts.retrieval.indexes import IndexName
 from services.contracts.retrieval.search import MAX_TOPK
 from services.contracts.sandbox.programs import Language
+from services.contracts.validation import AtField
 
 
 class ToolKind(StrEnum):
@@ -145,7 +146,7 @@ class McpConfig(ToolConfig):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if (self.url is None) == (self.command is None):
-            raise ValueError("exactly one of url and command must be given")
+            raise AtField("url", "exactly one of url and command must be given")
         return self
 
 

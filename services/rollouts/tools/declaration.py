@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import Tool
+from services.contracts.validation import first_fault
 from services.core.extensions import blamed_on
 from services.parsing.tool_files import LARGEST_FILE, parse_tool_file
 from services.rollouts.tools.configuration import (
@@ -147,9 +148,9 @@ def _config(model: type[ToolConfig], config: JsonObject, param: str) -> ToolConf
     try:
         return model.model_validate(config)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(first["msg"], param=f"{param}.{where}" if where else param) from None
+        fault = first_fault(error)
+        where = f"{param}.{fault.field}" if fault.field else param
+        raise InvalidRequest(fault.message, param=where) from None
 
 
 def _function(name: str, description: str, argument: str, schema: dict[str, Any]) -> JsonObject:

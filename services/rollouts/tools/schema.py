@@ -20,6 +20,7 @@ from referencing.exceptions import Unresolvable
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.errors import InvalidRequest
+from services.contracts.validation import first_fault
 from services.rollouts.tools.base import bad_arguments
 
 LARGEST_SCHEMA = 65_536
@@ -53,9 +54,9 @@ def checked_schema(schema: JsonObject, param: str) -> JsonObject:
     try:
         read = _Schema.model_validate(schema)
     except PydanticError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(first["msg"], param=f"{param}.{where}" if where else param) from None
+        fault = first_fault(error)
+        where = f"{param}.{fault.field}" if fault.field else param
+        raise InvalidRequest(fault.message, param=where) from None
     parameters = f"{param}.function.parameters"
     function = read.function.model_dump(exclude_none=True)
     function["parameters"] = _with_items(read.function.parameters, parameters, 0)

@@ -15,6 +15,7 @@ from services.contracts.training.offline import AnswerGrader
 from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.placement import Sharding
 from services.contracts.training.rows import DataFormat, RowKind
+from services.contracts.validation import AtField
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 from services.trainer.offline.scripts import ScriptRun
@@ -79,7 +80,7 @@ class DataSource(_Part):
     @model_validator(mode="after")
     def _one_place(self) -> "DataSource":
         if (self.path is None) == (self.hub_name is None):
-            raise ValueError("give exactly one of path and hub_name")
+            raise AtField("path", "give exactly one of path and hub_name")
         return self
 
 
@@ -163,7 +164,7 @@ class TrainingSpec(_Part):
     @model_validator(mode="after")
     def _adapter_needs_lora(self) -> "TrainingSpec":
         if self.adapter is not None and self.method is not TrainingType.LORA:
-            raise ValueError("an adapter to start from needs method lora")
+            raise AtField("adapter", "an adapter to start from needs method lora")
         return self
 
     @property

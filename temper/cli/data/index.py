@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from services.contracts.retrieval.indexes import IndexMode, IndexName
 from services.contracts.retrieval.search import MAX_TOPK
+from services.contracts.validation import first_fault
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import JsonOption, Output
 from temper.cli.requests.flags import Flag, Flags, takes_request
@@ -35,7 +36,7 @@ def _checked_name(name: str) -> str:
     try:
         return _NAME.validate_python(name)
     except ValidationError as error:
-        reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        reason = first_fault(error).message
         raise typer.BadParameter(f"{name!r} {reason}") from error
 
 

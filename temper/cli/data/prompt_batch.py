@@ -17,6 +17,7 @@ from services.contracts.batches.prompt_batches import (
     MAX_TOKENS,
     TEMPERATURE,
 )
+from services.contracts.validation import first_fault
 from temper.cli.requests.flags import Flag, takes_request
 from temper.stack.server_code import server_command, server_environment
 from temper.submission.draft import Draft
@@ -236,11 +237,9 @@ def _endpoint(text: str, model: str | None, variable: str | None) -> PromptEndpo
             }
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        missing = first["loc"] == ("model",)
-        reason = (
-            "name its model, or pass --model" if missing else f"{first['loc'][0]}: {first['msg']}"
-        )
+        fault = first_fault(error)
+        missing = fault.location == ("model",)
+        reason = "name its model, or pass --model" if missing else fault.sentence()
         raise typer.BadParameter(f"--base-url {text}: {reason}") from error
 
 
@@ -273,9 +272,4 @@ def _check_sampling(body: JsonObject) -> None:
     try:
         OfflineSampling.model_validate(body)
     except ValidationError as error:
-        raise typer.BadParameter(f"--body {_reason(error)}") from error
-
-
-def _reason(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise typer.BadParameter(f"--body {first_fault(error).sentence()}") from error

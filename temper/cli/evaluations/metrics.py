@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
+from services.contracts.validation import first_fault
 from temper.cli.data.json_values import InvalidInput, read_values
 from temper.cli.evaluations.agreement import measure_agreement
 from temper.cli.evaluations.contamination import contamination
@@ -149,9 +150,7 @@ def _read_composites(file: Path) -> tuple[CompositeKey, ...]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file}: not YAML: {error}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{file}: {place or 'the file'}: {first['msg']}") from error
+        raise InvalidInput(f"{file}: {first_fault(error).sentence('the file')}") from error
     return tuple(
         CompositeKey(tool, each.type, each.value, each.types) for tool, each in found.items()
     )

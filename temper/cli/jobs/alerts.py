@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from services.contracts.validation import message_of
 from services.contracts.webhooks import EventType
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
@@ -50,7 +51,7 @@ def add(url: Url, events: Events = None, slack: Slack = False, as_json: JsonOpti
         try:
             created = client.webhooks.create(url, wanted, "slack" if slack else "standard")
         except ValidationError as error:
-            message = "; ".join(problem["msg"] for problem in error.errors())
+            message = "; ".join(message_of(problem) for problem in error.errors())
             raise typer.BadParameter(message, param_hint="URL") from None
     if as_json:
         out.document(created)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
+from services.contracts.validation import first_fault
 from temper.cli.gateway import connect
 from temper.cli.jobs.jobs import print_job
 from temper.cli.output import JsonOption, Output
@@ -87,9 +88,7 @@ def register(
             id=model_id, folder=folder, hub_id=hub, revision=revision, base=base
         )
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in fault["loc"])
-        raise typer.BadParameter(f"{field}: {fault['msg']}".removeprefix(": ")) from error
+        raise typer.BadParameter(first_fault(error).sentence()) from error
     with connect() as client:
         _print(out, client.models.register(request))
 

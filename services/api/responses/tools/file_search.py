@@ -17,6 +17,7 @@ from services.api.responses.tools.base import (
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.tool_runs import SearchRun
+from services.contracts.validation import first_fault
 from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import shown
 from services.dialects.fields import function_tool, wrong
@@ -111,7 +112,7 @@ def _config(index: object, results: object, place: str, tool: str) -> SearchConf
     try:
         return SearchConfig.model_validate({"index": index, "topk": results or 5})
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
+        message = first_fault(error).message
         raise InvalidRequest(message, param=f"{tool}.max_num_results") from None
 
 

@@ -1,12 +1,13 @@
 """Problems of a request are located by paths in the request."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import pytest
 from fastapi import APIRouter, Body, FastAPI, Query
 from fastapi.testclient import TestClient
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from services.contracts.validation import AtField
 from services.core.web.errors import install_error_handlers
 
 
@@ -31,6 +32,13 @@ class Pen(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     width: float = 1
+    tip: float = 1
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.tip > self.width:
+            raise AtField("tip", "tip is wider than width")
+        return self
 
 
 class Brush(BaseModel):
@@ -171,6 +179,23 @@ def test_the_closest_field_is_found_in_unions(client: TestClient) -> None:
 
     messages = [item["message"] for item in answer.json()["error"]["details"]]
     assert "is not a field of this request; did you mean width?" in messages
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"pens": [{}, {"width": 0.5}]}, "pens[1].tip"),
+        ({"named": {"thin": {"tip": 2}}}, "named.thin.tip"),
+        ({"either": {"tip": 2}}, "either.tip"),
+    ],
+)
+def test_a_validator_of_several_fields_names_one_given_or_not(
+    client: TestClient, body: dict[str, object], param: str
+) -> None:
+    error = client.post("/drawings", json={"shape": CIRCLE, **body}).json()["error"]
+
+    assert error["param"] == param  # a union's other members come later
+    assert error["message"].startswith(f"{param}: tip is wider than width")
 
 
 def test_a_misspelled_field_comes_before_the_missing_one(client: TestClient) -> None:

@@ -132,5 +132,5 @@ def test_only_programs_that_the_operator_names_are_started() -> None:
 
     assert refused(PermissionDenied, command="other") == "tools[0].config.command"
     assert refused(InvalidRequest, command="lines", arguments=["-v"]) == "tools[0].config.arguments"
-    assert refused(InvalidRequest, command="lines", url="http://x") == "tools[0].config"
+    assert refused(InvalidRequest, command="lines", url="http://x") == "tools[0].config.url"
     check_tools([Tool(class_name="mcp", config={"command": "lines"})], (), (), {"lines": LINES})
