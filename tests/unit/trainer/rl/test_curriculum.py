@@ -14,7 +14,7 @@ from services.contracts.training.curriculum import Curriculum
 from services.core.process.reporter import METRICS
 from services.rollouts.log.log import read_indexed
 from services.trainer.rl.curriculum import CurriculumOrder, CurriculumState
-from services.trainer.rl.prompts import SourceTurns
+from services.trainer.rl.prompts import SourceTurns, read_row
 from tests.support.rl.parts import SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run
@@ -152,19 +152,39 @@ def test_training_with_a_curriculum_filters_fewer_groups(tmp_path: Path) -> None
     assert curriculum < uniform
 
 
-def test_an_interrupted_training_draws_as_an_uninterrupted_one(tmp_path: Path) -> None:
+WEIGHTS = {"math": 3, "shop": 1}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"curriculum": {"replay": 0.3}},
+        {"source_weights": WEIGHTS, "max_staleness": 1},
+        {"source_weights": WEIGHTS, "curriculum": {"replay": 0.3}, "dynamic_sampling": {}},
+    ],
+)
+def test_an_interrupted_training_draws_as_an_uninterrupted_one(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    rows = [
+        read_row({"question": f"q{n}", "source": "shop" if n < 4 else "math"}, n, "plain")
+        for n in range(7)
+    ]
+    for number in (1, 5):
+        rows[number].prompt.messages[0]["content"] = "q" * 100
+
     def judge(trajectory: Trajectory) -> float:
         return float((trajectory.prompt_index + trajectory.sample_index) % 3 == 0)
 
     def drawn(name: str, *, killed_after: float | None) -> Counter[int]:
         folder = tmp_path / name
         folder.mkdir()
-        online = method(steps=8, checkpoint_steps=1, curriculum={"replay": 0.3})
+        online = method(steps=8, checkpoint_steps=1, max_prompt_length=30, **settings)
         engine = SteadyEngine(lambda _: f"ok{END_TEXT}")
         if killed_after is not None:
-            job = Run(folder, online, engine, questions(6), judge)
+            job = Run(folder, online, engine, rows, judge)
             assert run(job.play(killed_after)) is None
-        run(Run(folder, online, engine, questions(6), judge).play())
+        run(Run(folder, online, engine, rows, judge).play())
         return Counter(each.prompt_index for each in read_indexed(folder))
 
     assert drawn("killed", killed_after=5.0) == drawn("straight", killed_after=None)
