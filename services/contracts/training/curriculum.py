@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import Number, Request
+from services.contracts.validation import AtField
 
 BUCKETS = 5
 
@@ -34,7 +35,9 @@ class Curriculum(Request):
     @model_validator(mode="after")
     def _check_shares(self) -> Self:
         if self.prioritized + self.replay > 1.0:
-            raise ValueError("prioritized and replay are shares of one whole: at most 1 together")
+            raise AtField(
+                "prioritized", "prioritized and replay are shares of one whole: at most 1 together"
+            )
         if not any(self.weights):
-            raise ValueError("weights must not all be 0")
+            raise AtField("weights", "weights must not all be 0")
         return self

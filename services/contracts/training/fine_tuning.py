@@ -21,6 +21,7 @@ from services.contracts.training.offline import (
 from services.contracts.training.online import DistillationMethod, PpoMethod, ReinforcementMethod
 from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.preference_optimization import DpoMethod, KtoMethod
+from services.contracts.validation import AtField
 
 TRAINING_DATASET = "training"
 """The name of the training data, next to those of validation files."""
@@ -67,9 +68,11 @@ class Method(Request):
         for each in MethodType:
             given = getattr(self, each.value) is not None
             if given and each is not self.type:
-                raise ValueError(f"has settings of {each.value}, but its type is {self.type.value}")
+                raise AtField(
+                    each.value, f"has settings of {each.value}, but its type is {self.type.value}"
+                )
             if not given and each is self.type:
-                raise ValueError(f"type {each.value} needs settings under {each.value}")
+                raise AtField(each.value, f"type {each.value} needs settings under {each.value}")
         return self
 
     @classmethod
@@ -165,9 +168,9 @@ class MixingSettings(Request):
         if self.probabilities is None:
             return self
         if self.strategy is MixStrategy.CONCAT:
-            raise ValueError("probabilities have no effect with strategy concat")
+            raise AtField("probabilities", "probabilities have no effect with strategy concat")
         if abs(sum(self.probabilities) - 1) > 1e-6:
-            raise ValueError("the sum of probabilities must be 1")
+            raise AtField("probabilities", "the sum of probabilities must be 1")
         return self
 
 
@@ -230,17 +233,23 @@ class CreateFineTuningJob(JobRequest):
     def _consistent_files(self) -> Self:
         files = self.training_files or []
         if files and self.training_file != files[0].file:
-            raise ValueError("training_file must be the first of training_files")
+            raise AtField("training_file", "training_file must be the first of training_files")
         if self.mixing is not None and len(files) < 2:
-            raise ValueError("mixing has an effect with two or more training_files only")
+            raise AtField("mixing", "mixing has an effect with two or more training_files only")
         if self.mixing is not None and self.mixing.probabilities is not None:
             given = len(self.mixing.probabilities)
             if given != len(files):
-                raise ValueError(f"mixing has {given} probabilities for {len(files)} files")
+                raise AtField(
+                    ("mixing", "probabilities"),
+                    f"mixing has {given} probabilities for {len(files)} files",
+                )
         if self.validation_files is not None and self.validation_file is not None:
-            raise ValueError("give validation_file or validation_files, not both")
+            raise AtField("validation_file", "give validation_file or validation_files, not both")
         if TRAINING_DATASET in (self.validation_files or {}):
-            raise ValueError(f"a validation file cannot be named {TRAINING_DATASET}")
+            raise AtField(
+                ("validation_files", TRAINING_DATASET),
+                f"a validation file cannot be named {TRAINING_DATASET}",
+            )
         return self
 
     @property

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import Number, Request
+from services.contracts.validation import AtField
 
 
 class Objective(StrEnum):
@@ -42,7 +43,7 @@ class Covariance(Request):
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.low >= self.high:
-            raise ValueError("low must be below high")
+            raise AtField("low", "low must be below high")
         return self
 
 

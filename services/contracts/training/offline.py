@@ -36,6 +36,7 @@ from services.contracts.training.fidelity import DEFAULT_LOSSY_SHARE
 from services.contracts.training.optimizer import LoraSettings, TrainingType
 from services.contracts.training.placement import NOT_SHARDED, OWN_SETTINGS, Sharding
 from services.contracts.training.rows import DataFormat, RowKind
+from services.contracts.validation import AtField
 
 Auto = Literal["auto"]
 
@@ -197,16 +198,23 @@ class OfflineHyperparameters(Request):
     @model_validator(mode="after")
     def _variables_of_a_chat_template(self) -> Self:
         if self.chat_template_kwargs and self.template is not None:
-            raise ValueError("chat_template_kwargs are for the model's own template, not template")
+            raise AtField(
+                "chat_template_kwargs",
+                "chat_template_kwargs are for the model's own template, not template",
+            )
         if self.chat_template_kwargs and self.rows is RowKind.TEXT:
-            raise ValueError("chat_template_kwargs have no effect: text is read as it is")
+            raise AtField(
+                "chat_template_kwargs", "chat_template_kwargs have no effect: text is read as it is"
+            )
         return self
 
     @model_validator(mode="after")
     def _format_of_its_rows(self) -> Self:
         is_text = self.data_format is DataFormat.TEXT
         if self.data_format is not DataFormat.AUTO and is_text != (self.rows is RowKind.TEXT):
-            raise ValueError(f"data_format {self.data_format.value} has no {self.rows.value} rows")
+            raise AtField(
+                "data_format", f"data_format {self.data_format.value} has no {self.rows.value} rows"
+            )
         return self
 
 

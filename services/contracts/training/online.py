@@ -29,6 +29,7 @@ from services.contracts.training.policy_loss import (
     Renamed,
 )
 from services.contracts.training.recipes import PpoRecipe, Recipe, refuse_recipe_of, resolved
+from services.contracts.validation import AtField
 
 PositiveInt = Annotated[StrictInt, Field(ge=1, le=65_536)]
 Steps = Annotated[StrictInt, Field(ge=1, le=10**9)]
@@ -185,7 +186,10 @@ class ReinforcementHyperparameters(PolicySettings):
     def _check_advantage(self) -> Self:
         is_extension = self.advantage is AdvantageEstimator.EXTENSION
         if is_extension is not (self.advantage_extension is not None):
-            raise ValueError("advantage_extension names the function of the advantage extension")
+            raise AtField(
+                "advantage_extension",
+                "advantage_extension names the function of the advantage extension",
+            )
         return self
 
     @model_validator(mode="after")
@@ -193,9 +197,9 @@ class ReinforcementHyperparameters(PolicySettings):
         if self.advantage is not AdvantageEstimator.MAX_RL:
             return self
         if self.overlong is not None:
-            raise ValueError(f"{ONLY_POSITIVE}: overlong must be null")
+            raise AtField("overlong", f"{ONLY_POSITIVE}: overlong must be null")
         if self.loss.kl is not None and self.loss.kl.to is KlTo.REWARD:
-            raise ValueError(f"{ONLY_POSITIVE}: loss.kl.to must be loss")
+            raise AtField(("loss", "kl", "to"), f"{ONLY_POSITIVE}: loss.kl.to must be loss")
         return self
 
     @field_validator("recipe", mode="before")
@@ -308,7 +312,9 @@ class _RewardedMethod(Request):
     @model_validator(mode="after")
     def _playable(self) -> Self:
         settings = self.hyperparameters
-        check_agent_fields(settings.agent, settings.tools, self.rewards)
+        check_agent_fields(
+            settings.agent, settings.tools, self.rewards, settings=("hyperparameters",)
+        )
         return self
 
 
@@ -325,7 +331,9 @@ class ReinforcementMethod(_RewardedMethod):
             for number, component in enumerate(self.rewards):
                 reason = negative_reason(component)
                 if reason is not None:
-                    raise ValueError(f"{ONLY_POSITIVE}: rewards[{number}] {reason}")
+                    raise AtField(
+                        ("rewards", number), f"{ONLY_POSITIVE}: rewards[{number}] {reason}"
+                    )
         return self
 
 
@@ -342,5 +350,6 @@ class DistillationMethod(Request):
 
     @model_validator(mode="after")
     def _playable(self) -> Self:
-        check_agent_fields(self.hyperparameters.agent, self.hyperparameters.tools, ())
+        settings = self.hyperparameters
+        check_agent_fields(settings.agent, settings.tools, (), settings=("hyperparameters",))
         return self

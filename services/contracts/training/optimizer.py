@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import Number, Request
+from services.contracts.validation import AtField
 
 
 class TrainingType(StrEnum):
@@ -95,7 +96,7 @@ class OptimizerSettings(Request):
     @model_validator(mode="after")
     def _check_stage(self) -> Self:
         if self.zero_stage is not None and self.strategy != "deepspeed":
-            raise ValueError("zero_stage requires the strategy deepspeed")
+            raise AtField("zero_stage", "zero_stage requires the strategy deepspeed")
         if self.offload and self.strategy == "fsdp":
-            raise ValueError("offload requires the strategy ddp or deepspeed")
+            raise AtField("offload", "offload requires the strategy ddp or deepspeed")
         return self

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from services.contracts.base import Number, Request, given_fields
 from services.contracts.training.objectives import Covariance, Objective, unread_fields
+from services.contracts.validation import AtField
 
 Ratio = Annotated[Number, Field(ge=0.0, le=1e6)]
 
@@ -59,7 +60,7 @@ class SequenceMask(Request):
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.low >= self.high:
-            raise ValueError("low must be below high")
+            raise AtField("low", "low must be below high")
         return self
 
 
@@ -82,7 +83,7 @@ class Renamed(Request):
     def _refuse_retired_names(cls, value: Any) -> Any:
         for old, new in cls.retired_names.items():
             if isinstance(value, dict) and old in value:
-                raise ValueError(f"{old} has been renamed to {new}")
+                raise AtField(old, f"{old} has been renamed to {new}")
         return value
 
 
@@ -140,7 +141,7 @@ class KlPenalty(Request):
     @model_validator(mode="after")
     def _check_estimator(self) -> Self:
         if self.to is KlTo.REWARD and self.estimator is KlEstimator.UNBIASED:
-            raise ValueError("the estimator unbiased has its gradient in the loss only")
+            raise AtField("estimator", "the estimator unbiased has its gradient in the loss only")
         return self
 
 
@@ -220,9 +221,10 @@ class PolicyLoss(Renamed):
         """Refuse what was given and has no effect."""
         for path, readers in unread_fields(self.objective).items():
             if _is_given(self, path):
-                raise ValueError(
+                raise AtField(
+                    path.split("."),
                     f"{path} has no effect with the objective {self.objective.value}; it belongs "
-                    f"to {', '.join(each.value for each in readers)}"
+                    f"to {', '.join(each.value for each in readers)}",
                 )
         return self
 
@@ -233,15 +235,19 @@ class PolicyLoss(Renamed):
         if self.anchor is Anchor.SAMPLER and "tis_cap" not in self.model_fields_set:
             self.tis_cap = None
         if self.anchor is Anchor.SAMPLER and self.tis_cap is not None:
-            raise ValueError("ratios to the sampler correct for it already: tis_cap must be null")
+            raise AtField(
+                "tis_cap", "ratios to the sampler correct for it already: tis_cap must be null"
+            )
         if self.tis_cap is None and _is_given(self, "tis_level"):
-            raise ValueError("tis_level has no effect where tis_cap is null")
+            raise AtField("tis_level", "tis_level has no effect where tis_cap is null")
         if self.objective is not Objective.CLIP and self.ratio is not RatioLevel.TOKENWISE:
-            raise ValueError(f"the objective {self.objective.value} has ratios of tokens only")
+            raise AtField(
+                "ratio", f"the objective {self.objective.value} has ratios of tokens only"
+            )
         if self.objective is Objective.EXTENSION and self.extension is None:
-            raise ValueError("extension names the function of the objective extension")
+            raise AtField("extension", "extension names the function of the objective extension")
         if self.token_mask is not None and self.token_mask[0] >= self.token_mask[1]:
-            raise ValueError("token_mask: the first bound must be below the second")
+            raise AtField("token_mask", "token_mask: the first bound must be below the second")
         return self
 
     @model_validator(mode="after")
@@ -252,7 +258,9 @@ class PolicyLoss(Renamed):
                 self.aggregation = Aggregation.MEAN_OF_SEQUENCE_MEANS
             if self.aggregation is not Aggregation.MEAN_OF_SEQUENCE_MEANS:
                 wanted = Aggregation.MEAN_OF_SEQUENCE_MEANS.value
-                raise ValueError(f"the ratio of a sequence (GSPO) requires aggregation {wanted}")
+                raise AtField(
+                    "aggregation", f"the ratio of a sequence (GSPO) requires aggregation {wanted}"
+                )
         return self
 
 

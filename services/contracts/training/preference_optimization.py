@@ -12,6 +12,7 @@ from services.contracts.llamafactory.names import Stage
 from services.contracts.models.registered import ModelId
 from services.contracts.training.offline import Auto, OfflineHyperparameters
 from services.contracts.training.rows import RowKind
+from services.contracts.validation import AtField
 
 DEFAULT_BETA = 0.1
 
@@ -103,11 +104,11 @@ class DpoHyperparameters(ReferencedHyperparameters):
     @model_validator(mode="after")
     def _settings_of_its_loss(self) -> Self:
         if self.label_smoothing and self.loss is not PreferenceLoss.SIGMOID:
-            raise ValueError("label_smoothing has an effect with loss sigmoid only")
+            raise AtField("label_smoothing", "label_smoothing has an effect with loss sigmoid only")
         if self.simpo_gamma is not None and self.loss is not PreferenceLoss.SIMPO:
-            raise ValueError("simpo_gamma has an effect with loss simpo only")
+            raise AtField("simpo_gamma", "simpo_gamma has an effect with loss simpo only")
         if self.reference_model is not None and not self.loss.has_reference:
-            raise ValueError(f"loss {self.loss.value} has no reference model")
+            raise AtField("reference_model", f"loss {self.loss.value} has no reference model")
         return self
 
     @property

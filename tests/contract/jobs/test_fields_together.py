@@ -9,6 +9,16 @@ AIME = {"benchmark": "aime24", "file": "file-1"}
 EVALUATION = {"model": "base", "file": "file-1"}
 ROLLOUT = {"model": "base", "file": "file-1"}
 SEVERAL = {"model": "base", "benchmarks": [AIME, {"name": "g", "file": "f", "samples_per_item": 2}]}
+REINFORCEMENT = {
+    "rewards": [{"name": "r", "reward": {"type": "retool"}}],
+    "hyperparameters": {"loss": {"objective": "kl_cov", "dual_clip": 3.0}},
+}
+
+
+def tune(type_: str, settings: Any, **fields: Any) -> dict[str, Any]:
+    """A fine-tune by a method with these settings."""
+    method = {"type": type_, type_: settings}
+    return {"model": "base", "training_file": "file-1", "method": method, **fields}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +59,22 @@ SEVERAL = {"model": "base", "benchmarks": [AIME, {"name": "g", "file": "f", "sam
         ),
         ("rollouts", {"model": "base"}, "file"),
         ("rollouts", {**ROLLOUT, "devices": [0, 0]}, "devices"),
+        (
+            "fine_tuning/jobs",
+            tune("reinforcement", REINFORCEMENT),
+            "method.reinforcement.hyperparameters.loss.dual_clip",
+        ),
+        (
+            "fine_tuning/jobs",
+            tune("dpo", {"hyperparameters": {"loss": "simpo", "reference_model": "base"}}),
+            "method.dpo.hyperparameters.reference_model",
+        ),
+        ("fine_tuning/jobs", tune("dpo", {}, mixing={"strategy": "concat"}), "mixing"),
+        (
+            "fine_tuning/jobs",
+            tune("ppo", {"hyperparameters": {"loss": {"importance_cap": 2}}}),
+            "method.ppo.hyperparameters.loss.importance_cap",
+        ),
         ("models", {"id": "new", "folder": "base", "revision": "main"}, "revision"),
     ],
 )
