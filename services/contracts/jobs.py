@@ -1,6 +1,6 @@
 """Common to jobs of every kind: status, progress, events, checkpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -278,8 +278,8 @@ class JobRequest(Request):
     """Fields of a request for a job of any kind."""
 
     FILE_FIELDS: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that name a file. Kinds whose files are named deeper in the request
-    override `file_references` and `with_file_references`."""
+    """The fields that name a file, as `files_at` reads them. Kinds whose files are named deeper in
+    the request override `file_references` and `with_file_references`, too."""
 
     name: JobName | None = Field(
         default=None,
@@ -327,3 +327,22 @@ class JobRequest(Request):
             )
         self.gpus = len(self.devices)
         return self
+
+
+def files_at(value: object, path: str) -> Iterator[str]:
+    """The files that a field of a request names, in a body as it is stored.
+
+    ``path`` has a ``*`` for every element of a list and every value of an object, as in
+    ``training_files.*.file``. The body may be one that this version would refuse; what has another
+    shape names no file.
+    """
+    if isinstance(value, str):
+        yield from [value] if value else []
+        return
+    name, _, below = path.partition(".")
+    if name == "*":
+        inner = value.values() if isinstance(value, Mapping) else value
+        for each in inner if isinstance(inner, Iterable) else ():
+            yield from files_at(each, below)
+    elif isinstance(value, Mapping) and name in value:
+        yield from files_at(value[name], below)

@@ -62,6 +62,16 @@ class Kind:
 
     has_trajectories: bool = False
 
+    title: str | None = None
+    """The name of a job that was given none, with places as `services.jobs.names` fills them; None:
+    the kind, with the model or else the data."""
+
+    default_method: str | None = None
+    """The method of a request without ``method``; None: jobs of this kind have no method."""
+
+    side_files: tuple[str, ...] = ()
+    """Fields of files that a job reads beside its data, which its name leaves out."""
+
     @property
     def request(self) -> type[Any]:
         """The type of the request, a `JobRequest`."""
@@ -126,6 +136,9 @@ _DESCRIBED = (
         purpose="fine-tune",
         dry_run=JobKind.CHECK,
         has_trajectories=True,
+        title="{model} {method} on {data}",
+        default_method="supervised",
+        side_files=("validation_file", "validation_files.*"),
     ),
     Kind(
         name=JobKind.EVALUATION,
@@ -137,6 +150,7 @@ _DESCRIBED = (
         resource_type="services.contracts.evaluation.evaluations:Evaluation",
         purpose="evals",
         has_trajectories=True,
+        title="{model} on {task}",
     ),
     Kind(
         name=JobKind.ROLLOUT,
@@ -148,6 +162,7 @@ _DESCRIBED = (
         resource_type="services.contracts.rollouts.rollouts:Rollout",
         purpose="evals",
         has_trajectories=True,
+        title="{model} on {task}",
     ),
     Kind(
         name=JobKind.INDEXING,
@@ -158,6 +173,7 @@ _DESCRIBED = (
         request_type="services.contracts.retrieval.indexes:CreateIndexingJob",
         resource_type="services.contracts.retrieval.indexes:IndexingJob",
         purpose="user_data",
+        title="{index} of {data}",
     ),
     Kind(
         name=JobKind.BATCH,
@@ -168,6 +184,7 @@ _DESCRIBED = (
         request_type="services.contracts.batches.batches:CreateBatch",
         resource_type="services.contracts.batches.batches:Batch",
         purpose="batch",
+        title="{kind} of {data}",
     ),
     Kind(
         name=JobKind.CHECK,
@@ -178,6 +195,7 @@ _DESCRIBED = (
         request_type="services.contracts.training.checks:CreateCheck",
         resource_type="services.contracts.training.checks:Check",
         purpose="fine-tune",
+        title="{kind} of {data}",
     ),
     Kind(
         name=JobKind.MERGE,
@@ -222,6 +240,7 @@ _DESCRIBED = (
         resource_type="services.contracts.campaigns.campaigns:Campaign",
         purpose="evals",
         purposes={"datasets": "user_data"},
+        title="{model} on {task}",
     ),
     Kind(
         name=JobKind.SERVE,

@@ -1,13 +1,15 @@
 """What a job is about, and its name: the given one, or one made of model, method and data."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from services.contracts.jobs import files_at
+from services.contracts.kinds import KINDS, Kind
 from services.core.db.tables import FileRow, JobRow
 from services.jobs.job import Job, NewJob, job_from_row
 
@@ -16,6 +18,7 @@ _NAME_IN_METADATA = "name"
 _HUB_DATASET = "hf://datasets/"
 _TUNED = re.compile(r"ft:(?P<base>.+):[^:]*:(?P<suffix>[^:]*):(?P<job>[^:]*)")
 _SHOWN_FILES = 2
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -31,30 +34,24 @@ class JobSubject:
 
 
 def subject_of(kind: str, request: Mapping[str, Any]) -> JobSubject:
-    """The subject of a job of this kind with this request."""
+    """The subject of a job of this kind with this request, as it is stored."""
+    described = KINDS.get(kind)
     model = request.get("model") or request.get("base_model")
     if isinstance(model, Mapping):
         model = model.get("model")
-    files = dict.fromkeys(file for file in _files(request) if file)
-    return JobSubject(model, _method(kind, request), tuple(files))
+    fields = () if described is None else described.request.FILE_FIELDS
+    own = [each for each in fields if described is None or each not in described.side_files]
+    files = dict.fromkeys(file for each in own for file in files_at(request, each))
+    return JobSubject(model, _method(described, request), tuple(files))
 
 
-def _method(kind: str, request: Mapping[str, Any]) -> str | None:
-    if kind == "fine_tuning":
-        return str((request.get("method") or {}).get("type") or "supervised")
+def _method(kind: Kind | None, request: Mapping[str, Any]) -> str | None:
+    if kind is not None and kind.default_method is not None:
+        return str((request.get("method") or {}).get("type") or kind.default_method)
     benchmark = request.get("benchmark")
     if isinstance(benchmark, Mapping):
         benchmark = benchmark.get("name")
     return benchmark if isinstance(benchmark, str) else None
-
-
-def _files(request: Mapping[str, Any]) -> Iterator[str | None]:
-    for part in request.get("training_files") or ():
-        yield part.get("file") if isinstance(part, Mapping) else part
-    for field in ("training_file", "file", "input_file_id"):
-        yield request.get(field)
-    for benchmark in request.get("benchmarks") or ():
-        yield benchmark.get("file")
 
 
 def new_name(session: Session, new: NewJob) -> str:
@@ -102,20 +99,25 @@ def _name(
 
 
 def _made(kind: str, request: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The title of the kind, filled. A place that is none of these is a field of the request."""
     subject = subject_of(kind, request)
-    model = short_model(subject.model) if subject.model else "model"
     data = data_names(subject, names)
     of_data = ", ".join(data[:_SHOWN_FILES]) + (" and more" if len(data) > _SHOWN_FILES else "")
-    match kind:
-        case "fine_tuning":
-            return f"{model} {subject.method} on {of_data}"
-        case "evaluation" | "rollout" | "campaign":
-            return f"{model} on {subject.method or of_data or 'inline prompts'}"
-        case "indexing":
-            return f"{request.get('index') or 'index'} of {of_data}"
-        case "batch" | "check":
-            return f"{kind} of {of_data}"
-    return f"{kind} of {model}"
+    places = {
+        "kind": kind.replace("_", " "),
+        "model": short_model(subject.model) if subject.model else "model",
+        "method": subject.method,
+        "data": of_data,
+        "task": subject.method or of_data or "inline prompts",
+    }
+    title = KINDS[kind].title if kind in KINDS else None
+    if title is None:
+        title = "{kind} of {model}" if subject.model else "{kind} of {data}" if data else "{kind}"
+    return _PLACE.sub(lambda place: str(places.get(place[1]) or _field(request, place[1])), title)
+
+
+def _field(request: Mapping[str, Any], name: str) -> str:
+    return str(request.get(name) or name)
 
 
 def short_model(model: str) -> str:

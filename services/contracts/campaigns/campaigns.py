@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
@@ -58,6 +58,8 @@ class CreateCampaign(JobRequest):
     The rows of ``file`` are divided into a search part, whose scores guide the LLM, and a final
     part that it never sees.
     """
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("file", "datasets.*.file")
 
     base_model: ModelId = Field(description="Registered model that every loop fine-tunes.")
     scenario: str = Field(

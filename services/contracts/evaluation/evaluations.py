@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, ValidationError, model_validator
 
@@ -26,6 +26,8 @@ MAX_BENCHMARKS = 50
 
 class CreateEvaluation(JobRequest):
     """The body of POST /v1/evaluations."""
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = ("file", "benchmarks.*.file")
 
     model: str | RemoteModel = Field(
         examples=["tiny-base"],

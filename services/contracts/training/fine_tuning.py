@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
@@ -180,6 +180,13 @@ class CreateFineTuningJob(JobRequest):
     ``training_files`` are mixed; ``training_file`` is the first of them and may then be omitted.
     Each of ``validation_files`` is evaluated, with metrics under its name.
     """
+
+    FILE_FIELDS: ClassVar[tuple[str, ...]] = (
+        "training_files.*.file",
+        "training_file",
+        "validation_file",
+        "validation_files.*",
+    )
 
     model: str = Field(
         min_length=1,

@@ -64,6 +64,18 @@ def files(database: Database) -> None:
         ("check", {"training_file": "file-3"}, "check of a\ufffdb\ufffd"),
         ("indexing", {"index": "wiki", "file": "file-9"}, "wiki of file-9"),
         ("export", {"model": "ft:tiny:temper::0123abcd"}, "export of tiny 0123abcd"),
+        (
+            "fine_tuning",
+            {**FINE_TUNE, "validation_files": {"a": "file-2"}, "validation_file": "file-2"},
+            "Small-0.6B supervised on sums.jsonl",
+        ),
+        (
+            "campaign",
+            {"base_model": "m", "file": "file-1", "datasets": [{"file": "file-2"}, {"file": None}]},
+            "m on sums.jsonl, jokes.jsonl",
+        ),
+        ("of_a_later_version", {"text": "hello"}, "of a later version"),
+        ("of_a_later_version", {"model": "owner/m"}, "of a later version of m"),
     ],
 )
 @pytest.mark.usefixtures("files")

@@ -19,7 +19,7 @@ from services.api.jobs.kind_routes import KindRoutes, add_create_route, kind_rou
 from services.api.jobs.view import state_fields
 from services.api.settings import ApiSettings
 from services.contracts.data.files import FilePurpose
-from services.contracts.jobs import JobRequest, JobState, JobStatus
+from services.contracts.jobs import JobRequest, JobState, JobStatus, files_at
 from services.contracts.kinds import KINDS, JobKind, Kind, kind_of_request
 from services.jobs.claims import Claimant, claim_validation, claim_work
 from services.jobs.devices import HostDevices
@@ -38,6 +38,7 @@ EXAMPLES = {
     JobKind.INDEXING: examples.INDEXING,
     JobKind.BATCH: examples.BATCH,
     JobKind.CHECK: examples.CHECK,
+    JobKind.CAMPAIGN: examples.CAMPAIGN,
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: str(kind.name))
 
@@ -97,9 +98,13 @@ def test_file_references_of_a_request_are_all_the_files_it_names(kind: Kind) -> 
         request = kind.request.model_validate({**_required(kind), **(example["value"] or {})})
         named = set(re.findall(r'"(file-\w+)"', request.model_dump_json()))
         renamed = request.with_file_references(dict.fromkeys(request.file_references, "file-new"))
+        stored = request.model_dump(mode="json")
 
         assert named <= set(request.file_references.values())
         assert set(re.findall(r'"(file-\w+)"', renamed.model_dump_json())) <= {"file-new"}
+        assert {file for field in request.FILE_FIELDS for file in files_at(stored, field)} == set(
+            request.file_references.values()
+        )
         assert kind_of_request(request) is kind
         assert kind.purpose in {purpose.value for purpose in FilePurpose}
 
