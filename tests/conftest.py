@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.leftovers import watch_this_run
 from tests.support.runtime.runtime_tests import INSIDE
-from tests.support.tiers import assign
+from tests.support.tiers import assign, check_paths
 
 pytest_plugins = ["tests.support.groups", "tests.support.reruns"]
 
@@ -46,9 +46,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Assign the tiers before tests are selected by them."""
     if INSIDE in os.environ:
         return
+    check_paths(config.rootpath)
     for item in items:
         assign(item)

@@ -4,7 +4,7 @@ A test belongs to the tier of its own marker, else to that of the longest prefix
 `FOLDERS`. Folders are listed here so that the tests of a room move between tiers in one place.
 """
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -138,6 +138,16 @@ TOGETHER = (
     "tests/integration/sandbox/sessions",
 )
 """Folders whose tests run in one worker: they share servers of the session, or a browser."""
+
+
+def check_paths(repository: Path) -> None:
+    """Raise `pytest.UsageError` if one of the files and folders above does not exist.
+
+    It was moved or removed, and the tests that replaced it are in a tier that nobody chose.
+    """
+    listed = (*FOLDERS, *DRILLS, *SPREAD, *TOGETHER)
+    if missing := sorted(path for path in listed if not (repository / path).exists()):
+        raise pytest.UsageError(f"tests/support/tiers.py: no such file: {', '.join(missing)}")
 
 
 def assign(item: pytest.Item) -> None:

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.drill
 ROOMS = (
     "services/sandbox/",
     "services/core/web/",
-    "services/api/proxy",
-    "services/api/tool_routes",
+    "services/api/proxy.py",
+    "services/api/tool_routes.py",
 )
 """Where no work recurs without a request."""
 NEXT_SLOT = {"services/sandbox/isolation/cgroup_memory.py"}
@@ -38,6 +38,7 @@ def test_a_run_executes_the_files_that_its_page_names(tmp_path: Path) -> None:
 
     ran = {file for file in executed("run", folder) if file.startswith(ROOMS)}
     page = named("run-code.md")
+    assert all(any(file.startswith(room) for file in ran) for room in ROOMS)
     assert answer["run_result"]["stdout"] == "1\n"
     assert ran - page - NEXT_SLOT == set()
     assert len(ran & page) > 25  # the page speaks of this run
