@@ -16,7 +16,7 @@ class Drafts(BaseModel):
     own probabilities, so that samples keep their distribution (Leviathan et al. 2023,
     arXiv:2211.17192)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     method: Literal["ngram", "suffix"] = Field(
         default="ngram",
@@ -59,7 +59,9 @@ class Drafts(BaseModel):
 class VllmOptions(BaseModel):
     """Settings of a managed vLLM server; null: chosen by vLLM or by the hardware."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True
+    )
 
     max_model_len: int | None = Field(
         default=None,

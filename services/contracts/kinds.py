@@ -60,6 +60,9 @@ class Kind:
     dry_run: str | None = None
     """The kind whose jobs tell what would become of a request's data."""
 
+    fetches_from_hub: bool = False
+    """Whether a file on the hub that a request names is fetched by the client, and uploaded."""
+
     has_trajectories: bool = False
 
     title: str | None = None
@@ -149,6 +152,7 @@ _DESCRIBED = (
         request_type="services.contracts.evaluation.evaluations:CreateEvaluation",
         resource_type="services.contracts.evaluation.evaluations:Evaluation",
         purpose="evals",
+        fetches_from_hub=True,
         has_trajectories=True,
         title="{model} on {task}",
     ),
@@ -240,6 +244,7 @@ _DESCRIBED = (
         resource_type="services.contracts.campaigns.campaigns:Campaign",
         purpose="evals",
         purposes={"datasets": "user_data"},
+        fetches_from_hub=True,
         title="{model} on {task}",
     ),
     Kind(

@@ -8,13 +8,9 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.models.registered import DataFile
-from services.contracts.training.fine_tuning import (
-    HUB_DATASET_PREFIX,
-    CreateFineTuningJob,
-    Method,
-)
+from services.contracts.training.fine_tuning import CreateFineTuningJob, Method
 from services.contracts.training.offline import OfflineHyperparameters
-from services.contracts.training.rows import SCRIPT_PREFIX, ScriptReference
+from services.contracts.training.rows import HUB_DATASET_PREFIX, SCRIPT_PREFIX, ScriptReference
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.jobs.job import Job

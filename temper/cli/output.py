@@ -1,14 +1,19 @@
 """Output of a command: results on standard output, everything else on standard error."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import BaseModel
-from rich.console import Console
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import Console
+    from rich.text import Text
 
 PIPE_WIDTH = 500
 """Columns without a terminal: wide enough that no value is cut off for scripts."""
@@ -23,8 +28,16 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self.results = _console(sys.stdout.isatty(), stderr=False)
-        self.notes = _console(sys.stderr.isatty(), stderr=True)
+
+    @cached_property
+    def results(self) -> Console:
+        """What is written to standard output as text."""
+        return _console(sys.stdout.isatty(), stderr=False)
+
+    @cached_property
+    def notes(self) -> Console:
+        """What is written to standard error."""
+        return _console(sys.stderr.isatty(), stderr=True)
 
     @property
     def is_live(self) -> bool:
@@ -43,14 +56,20 @@ class Output:
 
     def line(self, text: str, style: str = "") -> None:
         """Print a line of the result."""
+        from rich.text import Text
+
         self.results.print(Text(text, style=style), soft_wrap=True)
 
     def note(self, text: str, style: str = "") -> None:
         """Print a line that is not part of the result."""
+        from rich.text import Text
+
         self.notes.print(Text(text, style=style), soft_wrap=True)
 
     def fields(self, values: Mapping[str, str | None]) -> None:
         """Print one name and value per line; empty values are left out."""
+        from rich.text import Text
+
         width = max(map(len, values), default=0) + 2
         for name, value in values.items():
             if value:
@@ -59,6 +78,8 @@ class Output:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
         """Print a table, one line per row regardless of width, so that values can be copied."""
+        from rich.text import Text
+
         heading = [Text(column, style="bold") for column in columns]
         lines = [heading] + [[_text(cell) for cell in row] for row in rows]
         widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
@@ -69,10 +90,14 @@ class Output:
 
 
 def _text(cell: str | Text) -> Text:
+    from rich.text import Text
+
     return cell if isinstance(cell, Text) else Text(cell)
 
 
 def _console(is_terminal: bool, *, stderr: bool) -> Console:
+    from rich.console import Console
+
     return Console(
         stderr=stderr,
         width=None if is_terminal else PIPE_WIDTH,

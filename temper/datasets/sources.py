@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from services.contracts.base import JsonObject
-from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.training.rows import HUB_DATASET_PREFIX
 from temper.datasets.published import PUBLISHED_DATASETS, PublishedDataset
 from temper.datasets.rows import SUFFIXES, read_rows
 from temper.submission.hub import fetch_hub_file, hub_reason

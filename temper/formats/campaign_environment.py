@@ -17,7 +17,7 @@ from services.contracts.base import JsonObject
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.limits import CampaignBudget, CampaignTimeLimits
 from services.contracts.campaigns.llms import CampaignLlm, ScriptLlms
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from temper.submission.submission import SubmissionError
 
 DEFAULT_FILE = Path(".env")

@@ -10,11 +10,12 @@ from typing import Any
 from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.benchmark_entries import BenchmarkEntry
-from services.contracts.evaluation.benchmarks import BENCHMARKS, COMPOSITES
+from services.contracts.evaluation.benchmarks import COMPOSITES
 from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts.multi_turn import Tool
-from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.training.rows import HUB_DATASET_PREFIX
 from services.parsing.tool_files import parse_tool_file
 from temper.submission.hub import fetch_hub_file
 from temper.submission.job_file import FILE_ID_PREFIX, read_evaluation_file, read_request

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 
 BENCHMARK_ROWS: Mapping[str, str] = MappingProxyType(
     {

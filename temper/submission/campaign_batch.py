@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from services.contracts.campaigns.campaigns import CreateCampaign
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from temper.formats.campaign_environment import THINKING, CampaignEnvironment, judge_of
 from temper.formats.campaign_tasks import (
     DEFAULT_CARDS,

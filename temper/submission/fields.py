@@ -68,9 +68,35 @@ def _is_text(name: str) -> bool:
 
 @cache
 def fields_of(model: type[BaseModel]) -> tuple[Field, ...]:
-    """Return all fields of a request's type, nested ones after the one that holds them."""
+    """Return all fields of a request's type, nested ones after the one that holds them.
+
+    This takes long: `fields_below` describes one of them, `temper.submission.outline` their tops.
+    """
     schema = model.model_json_schema()
     return tuple(_Reader(schema.get("$defs", {})).properties(schema, "", ()))
+
+
+def first_fields(model: type[BaseModel]) -> tuple[Field, ...]:
+    """Return the fields of a type without those inside them."""
+    schema = model.model_json_schema()
+    reader, required = _Reader(schema.get("$defs", {})), schema.get("required", ())
+    return tuple(
+        next(reader.field(name, inner, (), required=name in required))
+        for name, inner in schema["properties"].items()
+    )
+
+
+@cache
+def fields_below(model: type[BaseModel], name: str) -> tuple[Field, ...]:
+    """Return a field of a request and those inside it, as `fields_of` does; none if there is no
+    such field. The others are not described."""
+    info = model.model_fields.get(name)
+    if info is None:
+        return ()
+    described: Any = Annotated[info.annotation, info]
+    schema = TypeAdapter(described).json_schema()
+    reader = _Reader(schema.get("$defs", {}))
+    return tuple(reader.field(name, schema, (), required=info.is_required()))
 
 
 def field_at(model: type[BaseModel], path: str) -> Field:
@@ -102,8 +128,9 @@ def _models_with(name: str, annotation: Any) -> Iterator[type[BaseModel]]:
 
 def is_text_at(model: type[BaseModel], path: Sequence[str | int]) -> bool:
     """Whether every value other than null at a path is a string."""
-    own = [field.is_text for field in fields_of(model) if _leads_to(field, path)]
-    above = [field.holds_text for field in fields_of(model) if _leads_to(field, path[:-1])]
+    fields = fields_below(model, str(path[0]))
+    own = [field.is_text for field in fields if _leads_to(field, path)]
+    above = [field.holds_text for field in fields if _leads_to(field, path[:-1])]
     return all(own) if own else bool(above) and all(above)
 
 

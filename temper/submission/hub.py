@@ -4,9 +4,7 @@ import re
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
-import httpx
-
-from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.training.rows import HUB_DATASET_PREFIX
 from temper.submission.submission import SubmissionError
 
 _REFERENCE = re.compile(
@@ -27,7 +25,8 @@ def fetch_hub_file(reference: str) -> Path:
             f"{reference!r} is not {HUB_DATASET_PREFIX}OWNER/NAME[@REVISION]/PATH, the path of a "
             "file in a dataset"
         )
-    from huggingface_hub import hf_hub_download  # noqa: PLC0415 - takes long, rarely needed
+    import httpx
+    from huggingface_hub import hf_hub_download
 
     revision = unquote(found["revision"]) if found["revision"] else None
     try:
@@ -40,7 +39,7 @@ def fetch_hub_file(reference: str) -> Path:
 
 def hub_reason(error: Exception) -> str:
     """Explain in one line why the hub did not return a file."""
-    from huggingface_hub.errors import (  # noqa: PLC0415 - with the above
+    from huggingface_hub.errors import (
         LocalEntryNotFoundError,
         RemoteEntryNotFoundError,
         RepositoryNotFoundError,

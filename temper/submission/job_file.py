@@ -1,35 +1,30 @@
 """Job files: Temper's own, and LLaMA-Factory's training files."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.jobs import JobRequest
 from services.contracts.kinds import KINDS, JobKind, kind_of, kind_of_request
-from services.contracts.rollouts.multi_turn import conversation_warnings
-from services.contracts.rollouts.rollouts import CreateRollout
-from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
-from services.contracts.training.offline import OfflineHyperparameters
-from services.contracts.training.rows import SCRIPT_PREFIX
+from services.contracts.training.rows import HUB_DATASET_PREFIX, SCRIPT_PREFIX
 from services.parsing.yaml_text import parse_yaml
-from temper.formats.published_runs import is_published
 from temper.submission.assignments import parse_path
 from temper.submission.draft import Draft
-from temper.submission.hub import fetch_hub_file
-from temper.submission.llamafactory import read_llamafactory
-from temper.submission.published import with_published, with_published_training
 from temper.submission.submission import (
     LocalFile,
     Submission,
     SubmissionError,
     user_path,
 )
+
+if TYPE_CHECKING:
+    from services.contracts.training.fine_tuning import CreateFineTuningJob
 
 MAX_BYTES = 1 << 20
 FILE_ID_PREFIX = "file-"
@@ -47,7 +42,11 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
     if "kind" in content:
         return submission_of(str(content["kind"]), _draft(path, text, content))
     if "model_name_or_path" in content:
+        from temper.submission.llamafactory import read_llamafactory
+
         return read_llamafactory(path, text, scratch)
+    from temper.formats.published_runs import is_published
+
     if is_published(content):
         raise SubmissionError(
             f"{path}: a published run file names neither your model nor your data: add kind: "
@@ -75,11 +74,11 @@ def submission_of(kind: str, draft: Draft) -> Submission:
     """Return the job of a kind whose fields a draft has; raises `SubmissionError`."""
     described = kind_of(kind)
     known = None if described.is_posted else described.given_fields
-    request: JobRequest = draft.request(described.request, known)
-    if isinstance(request, CreateFineTuningJob):
+    request = draft.request(described.request, known)
+    if kind == JobKind.FINE_TUNING:
         _check_llamafactory(request, draft)
     files = tuple(_local_files(request, draft))
-    return Submission(request, files, (*draft.notes, *_warnings(request)))
+    return Submission(request, files, (*draft.notes, *_warnings(kind, request)))
 
 
 def read_evaluation_file(path: Path, given: Mapping[str, Any]) -> Submission:
@@ -134,29 +133,36 @@ def _draft(path: Path, text: str, content: Mapping[str, Any]) -> Draft:
     body = {name: value for name, value in content.items() if name != "kind"}
     notes: tuple[str, ...] = ()
     if kind == JobKind.ROLLOUT:
+        from temper.submission.published import with_published
+
         body = with_published(path, body)
     elif kind == JobKind.FINE_TUNING:
+        from temper.submission.published import with_published_training
+
         body, notes = with_published_training(path, body)
     return Draft(body, path, text, notes)
 
 
-def _warnings(request: JobRequest) -> list[str]:
-    if isinstance(request, CreateRollout):
-        return conversation_warnings(request.multi_turn, request.tools, request.prompt_type)
-    if isinstance(request, CreateFineTuningJob) and request.method and request.method.online:
+def _warnings(kind: str, request: Any) -> list[str]:
+    settings = None
+    if kind == JobKind.ROLLOUT:
+        settings = request
+    elif kind == JobKind.FINE_TUNING and request.method and request.method.online:
         settings = request.method.online.hyperparameters
-        return conversation_warnings(settings.multi_turn, settings.tools, settings.prompt_type)
-    return []
+    if settings is None:
+        return []
+    from services.contracts.rollouts.multi_turn import conversation_warnings
+
+    return conversation_warnings(settings.multi_turn, settings.tools, settings.prompt_type)
 
 
 def _check_llamafactory(request: CreateFineTuningJob, draft: Draft) -> None:
     """Reject what the gateway would reject, before uploading anything."""
-    places: dict[tuple[str, ...], OfflineHyperparameters | None] = {
-        ("hyperparameters",): request.hyperparameters
-    }
+    places: list[tuple[tuple[str, ...], Any]] = [(("hyperparameters",), request.hyperparameters)]
     if request.method is not None:
-        places["method", request.method.type.value, "hyperparameters"] = request.method.offline
-    for place, hyperparameters in places.items():
+        method = request.method
+        places.append((("method", method.type.value, "hyperparameters"), method.offline))
+    for place, hyperparameters in places:
         if hyperparameters is None:
             continue
         try:
@@ -174,7 +180,9 @@ def _local_files(request: JobRequest, draft: Draft) -> Iterator[LocalFile]:
         location = parse_path(field)
         purpose = FilePurpose(str(kind.purpose_of(str(location[0]))))
         is_of_hub = reference.startswith(HUB_DATASET_PREFIX)
-        if is_of_hub and isinstance(request, CreateEvaluation | CreateCampaign):
+        if is_of_hub and kind.fetches_from_hub:
+            from temper.submission.hub import fetch_hub_file
+
             yield LocalFile(field, fetch_hub_file(reference), purpose)
             continue
         if is_of_hub or reference.startswith((FILE_ID_PREFIX, SCRIPT_PREFIX)):

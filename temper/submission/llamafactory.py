@@ -5,13 +5,9 @@ from pathlib import Path
 
 from services.contracts.data.files import FilePurpose
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.fine_tuning import (
-    HUB_DATASET_PREFIX,
-    CreateFineTuningJob,
-    Method,
-)
+from services.contracts.training.fine_tuning import CreateFineTuningJob, Method
 from services.contracts.training.offline import OfflineHyperparameters
-from services.contracts.training.rows import ScriptReference
+from services.contracts.training.rows import HUB_DATASET_PREFIX, ScriptReference
 from services.mixing.order import Mixing
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo
 from temper.formats.llamafactory_rows import merge

@@ -1,22 +1,20 @@
 """Submitting a job: register its model, upload its data, create it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING
 
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.kinds import kind_of_request
-from services.contracts.models.registered import HubName, RegisterModel
-from services.contracts.training.checks import CreateCheck
-from services.contracts.training.fine_tuning import CreateFineTuningJob
-from temper.client import Temper
-from temper.client.files import Progress
 from temper.submission.submission import LocalFile, Submission, SubmissionError
 
-_HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
+if TYPE_CHECKING:
+    from temper.client import Temper
+    from temper.client.files import Progress
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,12 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
 
 def is_checked(request: JobRequest) -> bool:
     """Whether the data of a request can be checked: they are trained on, rather than prompts."""
+    if kind_of_request(request).dry_run is None:
+        return False
+    from services.contracts.training.fine_tuning import CreateFineTuningJob
+
     method = request.method if isinstance(request, CreateFineTuningJob) else None
-    is_online = method is not None and method.online is not None
-    return kind_of_request(request).dry_run is not None and not is_online
+    return method is None or method.online is None
 
 
 def checks_of(submission: Submission) -> Iterator[Submission]:
@@ -52,6 +53,9 @@ def checks_of(submission: Submission) -> Iterator[Submission]:
 
     Raises `SubmissionError` for data that cannot be checked.
     """
+    from services.contracts.training.checks import CreateCheck
+    from services.contracts.training.fine_tuning import CreateFineTuningJob
+
     request = submission.request
     if not isinstance(request, CreateFineTuningJob) or not is_checked(request):
         raise SubmissionError("only the data of offline fine-tuning are checked")
@@ -68,8 +72,12 @@ def ensure_model(client: Temper, name: str, report: Reporting) -> None:
     """Register a hub model under its hub name, unless that name is registered already."""
     if client.models.find(name) is not None:
         return
+    from pydantic import TypeAdapter, ValidationError
+
+    from services.contracts.models.registered import HubName, RegisterModel
+
     try:
-        _HUB_NAME.validate_python(name)
+        TypeAdapter(HubName).validate_python(name)
     except ValidationError:
         is_of_hub = False
     else:

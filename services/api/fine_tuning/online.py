@@ -12,7 +12,7 @@ from services.contracts.engine import Drafts
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models.registered import RemoteModel
 from services.contracts.rollouts.multi_turn import conversation_warnings
-from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.contracts.training.online import (
     Critic,
     DistillationHyperparameters,
@@ -25,7 +25,7 @@ from services.contracts.training.online import (
     TeacherModel,
 )
 from services.contracts.training.optimizer import LoraSettings, TrainingType
-from services.contracts.training.rows import SCRIPT_PREFIX
+from services.contracts.training.rows import HUB_DATASET_PREFIX, SCRIPT_PREFIX
 
 RewardedMethod = ReinforcementMethod | PpoMethod
 

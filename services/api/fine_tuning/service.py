@@ -20,7 +20,6 @@ from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models.registered import HubName
 from services.contracts.training.fine_tuning import (
-    HUB_DATASET_PREFIX,
     Checkpoint,
     CreateFineTuningJob,
     FineTuningJob,
@@ -33,7 +32,7 @@ from services.contracts.training.offline import (
     SupervisedMethod,
 )
 from services.contracts.training.optimizer import TrainingType
-from services.contracts.training.rows import SCRIPT_PREFIX, ScriptReference
+from services.contracts.training.rows import HUB_DATASET_PREFIX, SCRIPT_PREFIX, ScriptReference
 from services.core.db.tables import CheckpointRow, FileRow
 from services.jobs.job import Job, NewJob
 from services.jobs.store import create_job

@@ -36,7 +36,7 @@ def rows_folder(output: Path) -> Path:
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class PromptEndpoint(_Strict):

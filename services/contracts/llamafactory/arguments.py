@@ -42,7 +42,7 @@ class ArgumentRefused(InvalidRequest):
 class Argument(BaseModel):
     """One argument of the installed version; ``types`` are JSON Schema's names."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     group: str
     types: list[str]
@@ -53,7 +53,7 @@ class Argument(BaseModel):
 class Catalogue(BaseModel):
     """Every training argument of a version of LLaMA-Factory."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     llamafactory: str
     transformers: str

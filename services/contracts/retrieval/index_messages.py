@@ -24,7 +24,7 @@ exits when the process PARENT_PID does."""
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class BuildIndex(_Message):

@@ -27,7 +27,7 @@ Bound = StrictInt | StrictFloat
 class RetrieveRequest(BaseModel):
     """A search as Search-R1's clients send it; unknown fields are ignored, as there."""
 
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
     queries: list[str] = Field(max_length=MAX_QUERIES)
     topk: StrictInt | None = Field(

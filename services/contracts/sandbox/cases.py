@@ -24,7 +24,7 @@ class Match(StrEnum):
 class Case(BaseModel):
     """One input with its expected output."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     stdin: str | None = None
     expected_output: str | None = Field(

@@ -97,7 +97,7 @@ Seconds = Annotated[
 class CodeRequest(BaseModel):
     """Code with its time and memory limits. Unknown fields are ignored."""
 
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
     code: str = Field(description="The source code.", examples=["print(1 + 1)"])
     language: Language = Field(examples=["python"])

@@ -146,7 +146,7 @@ class SessionFile(Resource):
 class RunJupyterRequest(BaseModel):
     """Cells to run in sequence; one that raises does not stop the next."""
 
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
     cells: list[str] = Field(description="Code of each cell.", examples=[["x = 6 * 7", "x"]])
     cell_timeout: Number = Field(

@@ -26,9 +26,6 @@ from services.contracts.validation import AtField
 TRAINING_DATASET = "training"
 """The name of the training data, next to those of validation files."""
 
-HUB_DATASET_PREFIX = "hf://datasets/"
-"""Prefix of a ``training_file`` that names a dataset on a hub instead of an uploaded file."""
-
 
 class MethodType(StrEnum):
     """How a model is trained."""

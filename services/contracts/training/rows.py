@@ -63,6 +63,8 @@ def unusable_column(row: Mapping[str, Any], kind: RowKind = RowKind.DEMONSTRATIO
     return None
 
 
+HUB_DATASET_PREFIX = "hf://datasets/"
+"""Prefix of a ``training_file`` that names a dataset on a hub instead of an uploaded file."""
 SCRIPT_PREFIX = "script:"
 """Prefix of a training or validation file that a dataset script generates."""
 DEFAULT_SPLIT = "train"

@@ -6,13 +6,10 @@ from pathlib import Path
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory.names import Stage
-from services.contracts.training.fine_tuning import (
-    HUB_DATASET_PREFIX,
-    CreateFineTuningJob,
-    MixingSettings,
-)
+from services.contracts.training.fine_tuning import CreateFineTuningJob, MixingSettings
 from services.contracts.training.offline import OfflineHyperparameters, SupervisedHyperparameters
 from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.rows import HUB_DATASET_PREFIX
 from services.core.artifacts import Artifacts, SourceFile
 from services.models.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune

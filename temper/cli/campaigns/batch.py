@@ -103,7 +103,7 @@ def _create(client: Temper, out: Output, planned: list[PlannedCampaign]) -> list
 
 def _files(client: Temper, task: PlannedCampaign, report: Reporting) -> tuple[str, dict[str, str]]:
     from services.contracts.data.files import FilePurpose
-    from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
+    from services.contracts.training.rows import HUB_DATASET_PREFIX
     from temper.submission.hub import fetch_hub_file
     from temper.submission.submission import LocalFile
     from temper.submission.submit import stored

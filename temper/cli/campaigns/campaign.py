@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from temper.cli.campaigns import sync
 from temper.cli.campaigns.batch import batch
@@ -17,6 +16,8 @@ from temper.cli.jobs.jobs import logs
 from temper.cli.output import JsonOption, Output
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from services.contracts.campaigns.loops import CampaignLoop
 
 app = typer.Typer(help="Campaigns: an LLM proposes fine-tunes, measurements decide.")
@@ -107,6 +108,8 @@ def _row(loop: CampaignLoop) -> tuple[str | Text, ...]:
 
 
 def _verdict(loop: CampaignLoop) -> Text:
+    from rich.text import Text
+
     if loop.loop == 0:
         return Text("base")
     if loop.failure is not None:

@@ -165,7 +165,7 @@ def _below(above: dict[str, Any], values: dict[str, Any]) -> None:
 
 def _name_target(draft: Draft, environment: CampaignEnvironment, description: str | None) -> None:
     """Make the scenario of the published options; one of a job file is left as it is."""
-    from services.contracts.evaluation.benchmarks import BENCHMARKS
+    from services.contracts.evaluation.named_benchmarks import BENCHMARKS
     from temper.formats.campaign_environment import THINKING
     from temper.submission.campaign_batch import describe_target
 
@@ -196,7 +196,7 @@ def _datasets(environment: CampaignEnvironment) -> list[dict[str, str]]:
 
 def _rows(benchmark: Any, environment: CampaignEnvironment) -> str:
     """The rows of a benchmark: a local file of the environment, or those on the hub."""
-    from services.contracts.training.fine_tuning import HUB_DATASET_PREFIX
+    from services.contracts.training.rows import HUB_DATASET_PREFIX
     from temper.submission.campaign_batch import rows_of
 
     if not isinstance(benchmark, str):

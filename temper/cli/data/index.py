@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.contracts.retrieval.indexes import IndexMode, IndexName
 from services.contracts.retrieval.search import MAX_TOPK
@@ -277,6 +276,14 @@ class IndexProgress:
     """Shows progress: a bar on a terminal, else one line per phase."""
 
     def __init__(self, out: Output) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         self._out = out
         self._bar = Progress(
             TextColumn("{task.description}"),

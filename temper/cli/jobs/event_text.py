@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from temper.cli.units import clock, number
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from services.contracts.jobs import Event
 
 
@@ -23,6 +23,8 @@ FIRST_METRICS = ("loss", "reward", "learning_rate", "lr", "tokens_per_second")
 
 def event_line(event: Event) -> Text:
     """Return an event as a log line."""
+    from rich.text import Text
+
     metrics = metrics_text(event) if event.type == "metrics" else ""
     step = (event.data or {}).get("step", "")
     text = f"Step {step}  {metrics}" if metrics else event.message

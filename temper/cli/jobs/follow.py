@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Group
 
 from temper.cli.exit_codes import ExitCode
 from temper.cli.jobs.event_text import event_line, metrics_text
@@ -83,6 +82,7 @@ class JobBar:
     """
 
     def __init__(self, client: Temper, out: Output, job_id: str) -> None:
+        from rich.console import Group
         from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
 

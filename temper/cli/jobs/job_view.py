@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from services.contracts.jobs import JobStatus
 from temper.cli.jobs.kind_fields import own_fields
 from temper.cli.units import age, duration, number, size
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from services.contracts.jobs import DownloadProgress, Job, JobState, MainNumber, Progress
 
 
@@ -24,6 +24,8 @@ STATUS_STYLES = {
 
 def status_text(job: JobState) -> Text:
     """Return a job's status, marked while a cancellation or a pause is pending."""
+    from rich.text import Text
+
     pending = ""
     if job.cancel_requested_at is not None and not job.status.is_final:
         pending = " (cancelling)"

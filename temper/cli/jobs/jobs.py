@@ -12,6 +12,7 @@ from temper.cli.gateway import connect
 from temper.cli.jobs.event_text import event_line
 from temper.cli.jobs.follow import Follower, detachable
 from temper.cli.jobs.job_view import JOB_COLUMNS, job_fields, job_row
+from temper.cli.jobs.labels import MetadataOption, parse_metadata
 from temper.cli.output import JsonOption, Output
 from temper.cli.stack.services import local_services, note_disturbed
 
@@ -40,10 +41,6 @@ Follow = Annotated[
 ]
 TimeLimit = Annotated[
     float | None, typer.Option(min=0.0, help="Seconds to wait; no limit by default.")
-]
-MetadataOption = Annotated[
-    list[str] | None,
-    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="A label; repeatable."),
 ]
 
 
@@ -184,14 +181,3 @@ def print_job(out: Output, job: JobState, listed: Job | None = None) -> None:
         out.document(job)
     else:
         out.fields(job_fields(job, listed))
-
-
-def parse_metadata(given: list[str] | None) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` pairs into labels by key."""
-    labels = {}
-    for pair in given or []:
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--metadata")
-        labels[key] = value
-    return labels

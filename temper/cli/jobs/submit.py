@@ -12,7 +12,8 @@ import typer
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
 from temper.cli.jobs.follow import Follower, detachable
-from temper.cli.jobs.jobs import MetadataOption, parse_metadata, print_job
+from temper.cli.jobs.jobs import print_job
+from temper.cli.jobs.labels import MetadataOption, parse_metadata
 from temper.cli.output import JsonOption, Output, transfer_bar
 
 if TYPE_CHECKING:

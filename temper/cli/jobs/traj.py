@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from services.contracts.rollouts.rollouts import TrajectoryOrder
 from services.contracts.rollouts.training_rows import RowLayout
@@ -21,6 +20,8 @@ from temper.cli.units import duration, number
 from temper.client.errors import ClientError
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from services.contracts.rollouts.rollouts import TrajectorySummary
     from services.contracts.rollouts.tokens import TrajectoryToken
     from temper.client import Temper
@@ -237,6 +238,8 @@ TRAJECTORY_COLUMNS = (
 
 def trajectory_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
     """Return a trajectory's table cells."""
+    from rich.text import Text
+
     return (
         summary.id,
         _reward(summary),
@@ -286,6 +289,8 @@ def _value(value: float | None) -> str:
 
 
 def _reward(summary: TrajectorySummary) -> str | Text:
+    from rich.text import Text
+
     if summary.reward is not None:
         return number(summary.reward)
     return Text("failed", style="red") if summary.reward_error else ""

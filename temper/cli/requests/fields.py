@@ -53,7 +53,7 @@ def fields_of(kind: Kind) -> Callable[..., None]:
         from dataclasses import asdict
 
         out = Output(as_json)
-        found = _below(kind, path)
+        found = _at_the_top(kind) if path is None and not everything else _below(kind, path)
         depth = 1 if path is None else path.count(".") + 2
         shown = [each for each in found if everything or each.path.count(".") < depth]
         if as_json:
@@ -62,8 +62,8 @@ def fields_of(kind: Kind) -> Callable[..., None]:
             )
             return
         out.table(COLUMNS, map(_row, shown))
-        if left := len(found) - len(shown):
-            out.note(f"{left} more fields inside these: name one of them, or use --all", "dim")
+        if not everything and any("object" in each.type for each in shown):
+            out.note("for the fields of an object name it, or use --all", "dim")
 
     fields.__doc__ = FIELDS_SUMMARY
     return fields
@@ -72,14 +72,22 @@ def fields_of(kind: Kind) -> Callable[..., None]:
 FIELDS_SUMMARY = "List the fields of the request: path, type, default, bounds and meaning."
 
 
+def _at_the_top(kind: Kind) -> list[Field]:
+    from temper.submission.outline import top_fields
+
+    return [each for each in top_fields(kind.request) if each.path in kind.given_fields]
+
+
 def _below(kind: Kind, path: str | None) -> list[Field]:
+    from temper.submission.fields import fields_below
     from temper.submission.fields import fields_of as fields_of_model
 
     given = kind.given_fields
     model: type[BaseModel] = kind.request
-    fields = [each for each in fields_of_model(model) if each.path.split(".")[0] in given]
     if path is None:
-        return fields
+        return [each for each in fields_of_model(model) if each.path.split(".")[0] in given]
+    top = path.split(".")[0]
+    fields = fields_below(model, top) if top in given else ()
     found = [each for each in fields if each.path.startswith(f"{path}.")]
     if not found:
         own = [each for each in fields if each.path == path]

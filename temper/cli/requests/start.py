@@ -11,9 +11,7 @@ import typer
 
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
-from temper.cli.jobs.check import check_of, exit_code, print_check
-from temper.cli.jobs.jobs import MetadataOption, parse_metadata
-from temper.cli.jobs.submit import follow_job, print_submitted
+from temper.cli.jobs.labels import MetadataOption, parse_metadata
 from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.cli.requests.flags import takes_request
 from temper.submission.draft import Draft
@@ -75,12 +73,14 @@ def send(submission: Submission, follow: bool, dry_run: bool, as_json: bool) -> 
     from temper.submission.submit import Reporting, is_checked, submit
 
     out = Output(as_json)
-    report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
     if dry_run and not is_checked(submission.request):
         for note in submission.notes:
             out.note(note)
         out.document(submission.request)
         return
+    from temper.cli.jobs.submit import follow_job, print_submitted
+
+    report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
     with connect() as client:
         if dry_run:
             raise typer.Exit(_check(client, out, submission, report))
@@ -94,6 +94,7 @@ def send(submission: Submission, follow: bool, dry_run: bool, as_json: bool) -> 
 
 def _check(client: Temper, out: Output, submission: Submission, report: Reporting) -> int:
     """Check every training file as the job would be trained on it; return the exit code."""
+    from temper.cli.jobs.check import check_of, exit_code, print_check
     from temper.submission.submit import checks_of
 
     codes = []

@@ -6,7 +6,6 @@ import time
 import webbrowser
 from typing import Annotated
 
-import httpx
 import typer
 
 from temper.cli.gateway import gateway_url
@@ -66,6 +65,8 @@ def _show_recording(out: Output) -> None:
 
 
 def _wait_until_ready(server: "subprocess.Popen[bytes]", address: str) -> None:
+    import httpx
+
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         try:

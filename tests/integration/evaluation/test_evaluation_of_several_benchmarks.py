@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import ExactGrader, NumericGrader
 from services.contracts.sampling import Sampling

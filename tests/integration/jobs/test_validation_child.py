@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 
 REPOSITORY = Path(__file__).parents[3]
 TIMEOUT_SECONDS = 180

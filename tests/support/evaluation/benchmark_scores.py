@@ -4,7 +4,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Any
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS, graded_by
+from services.contracts.evaluation.benchmarks import graded_by
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.rewards.graders import MetricsVariant
 from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.samples import parse_sample

@@ -8,7 +8,8 @@ import pytest
 from services.campaigns.data.benchmark import divide, read_items
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.benchmarks import BENCHMARKS, SplitName
+from services.contracts.evaluation.benchmarks import SplitName
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.datasets.splits import rows_of_part
 from tests.support.campaigns.run import REQUEST
 

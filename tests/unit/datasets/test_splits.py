@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.datasets.record import UnreadableFile
 from services.datasets.splits import by_subtask, rows_of_part, shuffled
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.models.registered import RemoteModel
 from services.contracts.sampling import Sampling

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS, Benchmark
+from services.contracts.evaluation.benchmarks import Benchmark
 from services.contracts.evaluation.evaluations import CreateEvaluation
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.rewards.graders import BoxedIntegerGrader, ExactGrader, NumericGrader
 from services.contracts.rewards.rewards import CodeTestsReward
 from services.contracts.sandbox.programs import Language

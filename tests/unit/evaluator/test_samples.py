@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.rewards.graders import ExactGrader, NumericGrader
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.scan import Scan

@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import cast
 
-from services.contracts.evaluation.benchmarks import BENCHMARKS
 from services.contracts.evaluation.metrics import CallCounts, CallTable, ToolCallScores
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import ToolCallsGrader
 from services.contracts.sampling import Sampling

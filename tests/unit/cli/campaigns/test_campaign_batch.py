@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.campaigns.llms import MOST_CALLS_AT_ONCE
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.models.registered import RemoteModel
 from temper.cli.main import main
 from temper.formats.campaign_environment import CampaignEnvironment, read_environment

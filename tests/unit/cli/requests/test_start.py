@@ -1,6 +1,7 @@
 """``temper KIND start`` and ``temper KIND fields``."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,9 @@ def test_the_fields_of_every_kind_are_listed(kind: Any, capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
 
     assert top["kind"] == kind.name
+    every = {field.path: field for field in fields_of(kind.request)}
     assert {each["path"] for each in top["data"]} == kind.given_fields
+    assert all(each == asdict(every[each["path"]]) for each in top["data"])
     assert len(lines) > len(top["data"])
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.benchmarks import BENCHMARKS, graded_by
+from services.contracts.evaluation.benchmarks import graded_by
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.rewards.graders import MetricsVariant
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import runtimes_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.core.process.runtimes import child_environment
 from services.rewards.chemistry.rows import read_question
 from services.rewards.interface import RewardFailed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.rewards.chemistry.rows import read_question
 from services.rewards.interface import RewardFailed
 from tests.unit.rewards.families.test_chemistry import row, said, scores

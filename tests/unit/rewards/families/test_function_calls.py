@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.evaluator.evaluation.samples import parse_sample
 from services.rewards.function_calls.answers import calls_of
 from services.rewards.function_calls.rows import read_question

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluation.benchmarks import BENCHMARKS
+from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.rewards.graders import MetricsVariant
 from services.evaluator.evaluation.samples import parse_sample
 from services.metrics.measures import Measures
