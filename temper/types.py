@@ -4,6 +4,9 @@ Fields hold further types: build a request with `model_validate`, from a diction
 API.
 """
 
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
 from services.contracts.alerts import Alert
 from services.contracts.base import Deleted, JsonObject, Page
 from services.contracts.batches.batches import Batch, CreateBatch
@@ -40,6 +43,7 @@ from services.contracts.jobs import (
     JobStatus,
     Worker,
 )
+from services.contracts.kinds import KINDS
 from services.contracts.models.jobs import (
     CreateDownload,
     CreateExport,
@@ -215,3 +219,18 @@ __all__ = [
     "WeightedReward",
     "Worker",
 ]
+
+_OF_KINDS = {
+    name.rpartition(":")[2]: name
+    for kind in KINDS.values()
+    for name in (kind.request_type, kind.resource_type)
+}
+__all__.extend(sorted(_OF_KINDS.keys() - set(__all__)))
+
+if not TYPE_CHECKING:  # which takes a name that is not known for a mistake
+
+    def __getattr__(name: str) -> Any:
+        """The request or the resource of a kind that is not listed above."""
+        if name not in _OF_KINDS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return resolve_name(_OF_KINDS[name])

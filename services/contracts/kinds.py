@@ -106,9 +106,14 @@ class Kind:
         return self.purposes.get(field_name, self.purpose)
 
     @property
+    def attribute(self) -> str:
+        """The attribute of the Python client that has the jobs of this kind."""
+        return self.path.split("/")[2]
+
+    @property
     def tag(self) -> str:
         """The section of the API's description that holds the routes of this kind."""
-        return self.path.split("/")[2].replace("_", "-")
+        return self.attribute.replace("_", "-")
 
 
 def kind_of(name: str) -> Kind:

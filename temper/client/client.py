@@ -63,12 +63,15 @@ class Temper:
         self.notes = Notes(self._transport)
         self.alerts = Alerts(self._transport)
         self.webhooks = Webhooks(self._transport)
+        for kind in KINDS.values():
+            # A kind without calls of its own needs no class.
+            if kind.attribute not in vars(self):
+                setattr(self, kind.attribute, JobResource(self._transport, kind.name))
 
     def of_kind(self, kind: str) -> JobResource[Any, Any]:
         """Return the jobs of a kind; raises `KeyError` if this client does not know it."""
-        named = (each for each in vars(self).values() if isinstance(each, JobResource))
-        found = next((each for each in named if each.kind == kind), None)
-        return found or JobResource(self._transport, kind_of(kind).name)
+        found: JobResource[Any, Any] = getattr(self, kind_of(kind).attribute)
+        return found
 
     def detailed(self, job: Job) -> JobState:
         """Return a job with the fields of its kind; the job itself if this client is older than

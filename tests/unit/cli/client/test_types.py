@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from services.contracts.kinds import KINDS, Kind
 from temper import Temper, types
 
 
@@ -27,14 +28,13 @@ def test_every_type_that_the_client_names_can_be_imported() -> None:
             pytest.fail(f"{name}: {error}")
 
 
-def test_what_the_resources_of_kinds_create_can_be_imported() -> None:
-    with Temper() as client:
-        bases = [base for each in vars(client).values() for base in _bases(each)]
-
-    names = {part.__forward_arg__ for base in bases for part in typing.get_args(base)}
-    assert {"CreateFineTuningJob", "FineTuningJob", "CreateCampaign"} <= names
-    assert names <= set(types.__all__)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: str(kind.name))
+def test_the_types_of_a_kind_can_be_imported(kind: Kind) -> None:
+    for each in (kind.request, kind.resource):
+        assert each.__name__ in types.__all__
+        assert getattr(types, each.__name__) is each
 
 
-def _bases(resource: object) -> tuple[object, ...]:
-    return getattr(type(resource), "__orig_bases__", ())
+def test_a_type_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(ImportError):
+        exec("from temper.types import CreateNothing")
