@@ -88,8 +88,8 @@ from services.contracts.training.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
-    MethodType,
 )
+from services.contracts.training.methods import MethodType
 from services.contracts.training.offline import (
     RewardModelHyperparameters,
     RewardModelMethod,

@@ -10,7 +10,8 @@ from examples.demo_common.steps import LABEL
 from services.contracts.evaluation.evaluations import Evaluation
 from services.contracts.jobs import Job, JobKind, JobStatus
 from services.contracts.rollouts.rollouts import TrajectoryOrder
-from services.contracts.training.fine_tuning import FineTuningJob, MethodType
+from services.contracts.training.fine_tuning import FineTuningJob
+from services.contracts.training.methods import MethodType
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter
 

@@ -29,7 +29,7 @@ def _commands(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str,
     for name, below in getattr(command, "commands", {}).items():
         path = (*words, name)
         is_own = name == "start" and words[-1] in OWN_START
-        if isinstance(below, Deferred) and not is_own:
+        if isinstance(below, Deferred) and name in _OF_KINDS and not is_own:
             continue
         if len(words) == 1 and name.replace("-", "_") in KINDS and _is_of_kind_only(below):
             continue

@@ -11,7 +11,7 @@ from typing import Any
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.training.fine_tuning import MethodType
+from services.contracts.training.methods import MethodType
 from services.contracts.training.policy_loss import Aggregation
 from temper.formats.decisive_sections import check_arguments, check_sections
 from temper.formats.decisive_settings import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.fine_tuning import MethodType
+from services.contracts.training.methods import MethodType
 from services.contracts.training.policy_loss import AdvantageEstimator, Aggregation, RatioLevel
 from temper.formats.decisive_settings import Allowed, check_allowed
 from temper.formats.published_runs import RunSettings, Section

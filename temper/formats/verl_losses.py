@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.fine_tuning import MethodType
+from services.contracts.training.methods import MethodType
 from services.contracts.training.objectives import Objective
 from services.contracts.training.policy_loss import (
     AdvantageEstimator,

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt, StringConstraints
 
 from services.contracts.base import Page, Request, Resource
+from services.contracts.data.files import MAX_EXAMPLE_ROWS
 from services.contracts.models.registered import ModelId
 from services.contracts.training.fine_tuning import Method
 
 MAX_ROWS_LIMIT = 100
-MAX_EXAMPLE_ROWS = 20
 MAX_TOKENS_SHOWN = 20_000
 """Most tokens listed per example; further ones are only counted."""
 

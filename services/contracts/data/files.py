@@ -7,6 +7,9 @@ from pydantic import AfterValidator, Field, StrictInt, StringConstraints
 
 from services.contracts.base import Request, Resource
 
+MAX_EXAMPLE_ROWS = 20
+"""Most rows of a file that are shown as training examples at once."""
+
 
 class FilePurpose(StrEnum):
     """The purpose of a file decides how its content is checked, never where it is stored."""

@@ -1,7 +1,6 @@
 """Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
@@ -11,6 +10,7 @@ from services.contracts.jobs import JobRequest, JobState
 from services.contracts.llamafactory.names import MAX_ROWS, MixStrategy, Stage
 from services.contracts.models.registered import Suffix
 from services.contracts.training.integrations import Integration
+from services.contracts.training.methods import MethodType
 from services.contracts.training.offline import (
     OfflineHyperparameters,
     PretrainingMethod,
@@ -25,24 +25,6 @@ from services.contracts.validation import AtField
 
 TRAINING_DATASET = "training"
 """The name of the training data, next to those of validation files."""
-
-
-class MethodType(StrEnum):
-    """How a model is trained."""
-
-    SUPERVISED = "supervised"
-    DPO = "dpo"
-    KTO = "kto"
-    REWARD_MODEL = "reward_model"
-    PRETRAINING = "pretraining"
-    REINFORCEMENT = "reinforcement"  # GRPO, DAPO, Dr.GRPO, GSPO
-    PPO = "ppo"
-    DISTILLATION = "distillation"
-
-    @property
-    def is_online(self) -> bool:
-        """Whether it learns from what the model samples meanwhile: its rows are prompts."""
-        return self in {MethodType.REINFORCEMENT, MethodType.PPO, MethodType.DISTILLATION}
 
 
 class Method(Request):

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.contracts.data.file_rows import MAX_EXAMPLE_ROWS
-from services.contracts.data.files import FilePurpose
-from services.contracts.training.fine_tuning import MethodType
+from services.contracts.data.files import MAX_EXAMPLE_ROWS, FilePurpose
+from services.contracts.training.methods import MethodType
+from temper.cli.commands import COMMANDS
 from temper.cli.data.example_text import example_lines
 from temper.cli.gateway import connect
-from temper.cli.jobs.check import check
 from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.cli.requests.commands import with_deferred
 from temper.cli.units import age, size
 
 if TYPE_CHECKING:
     from services.contracts.data.files import File
 
-app = typer.Typer(help="Uploaded files.")
+app = typer.Typer(
+    help="Uploaded files.",
+    cls=with_deferred("check", COMMANDS["check"].summary, COMMANDS["check"].target),
+)
 
 FileId = Annotated[str, typer.Argument(metavar="ID")]
 Purpose = Annotated[FilePurpose, typer.Option("--purpose", "-p", help="Purpose of the file.")]
@@ -161,9 +164,6 @@ def examples(
         out.note(page.problem, "red")
     if page.has_more:
         out.note(f"more with: --after {page.last_id}", "dim")
-
-
-app.command("check")(check)
 
 
 @app.command()

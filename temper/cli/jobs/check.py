@@ -51,7 +51,7 @@ def check(
     """Validate a file as a fine-tune would: name the rows that cannot be used and, with a model,
     show what is trained and what of the rows is not in it."""
     from services.contracts.kinds import JobKind
-    from services.contracts.training.fine_tuning import MethodType
+    from services.contracts.training.methods import MethodType
     from temper.submission.job_file import submission_of
     from temper.submission.submit import Reporting
 

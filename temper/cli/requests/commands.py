@@ -64,6 +64,17 @@ class Deferred(TyperCommand):
         return self.make().make_context(info_name, args, *more, **extra)
 
 
+def with_deferred(name: str, summary: str, target: str) -> type[TyperGroup]:
+    """Return the class of a group that has one more command, imported when it is called."""
+
+    class Group(TyperGroup):
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            self.commands[name] = Deferred(name, summary, lambda: imported(name, target))
+
+    return Group
+
+
 class CommandBeside(TyperCommand):
     """A command that has others below it: those that its first argument names."""
 
