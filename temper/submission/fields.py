@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic.fields import FieldInfo
 
 Schema = Mapping[str, Any]
 
@@ -82,7 +81,7 @@ def first_fields(model: type[BaseModel]) -> tuple[Field, ...]:
     reader, required = _Reader(schema.get("$defs", {})), schema.get("required", ())
     return tuple(
         next(reader.field(name, inner, (), required=name in required))
-        for name, inner in schema["properties"].items()
+        for name, inner in schema.get("properties", {}).items()
     )
 
 
@@ -97,33 +96,6 @@ def fields_below(model: type[BaseModel], name: str) -> tuple[Field, ...]:
     schema = TypeAdapter(described).json_schema()
     reader = _Reader(schema.get("$defs", {}))
     return tuple(reader.field(name, schema, (), required=info.is_required()))
-
-
-def field_at(model: type[BaseModel], path: str) -> Field:
-    """Return the field at a path without indexes and keys; raises `KeyError`.
-
-    It alone is described, which takes less time than `fields_of` does. Of objects that may be
-    of several types, the first one with such a field has it.
-    """
-    info = FieldInfo(annotation=model)
-    for name in path.split("."):
-        owner = next(_models_with(name, info.annotation), None)
-        if owner is None:
-            raise KeyError(f"{model.__name__} has no field {path}")
-        info = owner.model_fields[name]
-    described: Any = Annotated[info.annotation, info]
-    schema = TypeAdapter(described).json_schema()
-    reader = _Reader(schema.get("$defs", {}))
-    return next(reader.field(path, schema, (), required=info.is_required()))
-
-
-def _models_with(name: str, annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models within a type that have a field."""
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    if is_model and name in annotation.model_fields:
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _models_with(name, inner)
 
 
 def is_text_at(model: type[BaseModel], path: Sequence[str | int]) -> bool:

@@ -20,7 +20,8 @@ from temper.submission.assignments import (
     parse_path,
 )
 from temper.submission.draft import Draft, set_option
-from temper.submission.fields import Field, field_at, is_text_at
+from temper.submission.fields import Field, is_text_at
+from temper.submission.outline import fields_at
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -79,6 +80,7 @@ def takes_request(
     """
     model: type[BaseModel] = resolve_name(type_name)
     table = {names: Flag(to) if isinstance(to, str) else to for names, to in flags.items()}
+    fields = fields_at(model, (flag.path for flag in table.values()))
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
@@ -89,10 +91,12 @@ def takes_request(
                 draft.offered = {
                     parse_path(flag.path): _longest(names) for names, flag in table.items()
                 }
-                _apply(draft, model, table, given)
+                _apply(draft, fields, table, given)
                 for text in texts or []:
                     path, value = parse_assignment(text)
-                    is_text = is_text_at(model, path)
+                    # The schema of a field is built only where it decides how the text is read.
+                    decides = json_or_text(value) != value
+                    is_text = decides and is_text_at(model, path)
                     draft.set(path, _read(value, is_text=is_text), set_option(path))
                 function(draft=draft, **values)
             except InvalidOption as error:
@@ -100,7 +104,7 @@ def takes_request(
 
         parameters = inspect.signature(function, eval_str=True).parameters
         own = [each for name, each in parameters.items() if name != "draft"]
-        added = list(_parameters(model, table, has_file=read_file is not None))
+        added = list(_parameters(fields, table, has_file=read_file is not None))
         by_keyword = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *added))
         command.__signature__ = Signature(list(by_keyword))  # type: ignore[attr-defined]  # read by Typer
         command.__doc__ = function.__doc__
@@ -112,13 +116,13 @@ def takes_request(
 
 
 def _apply(
-    draft: Draft, model: type[BaseModel], table: Mapping[str, Flag], given: Mapping[str, Any]
+    draft: Draft, fields: Mapping[str, Field], table: Mapping[str, Flag], given: Mapping[str, Any]
 ) -> None:
     for names, flag in table.items():
         value, option = given[names], _longest(names)
         if value is None or value == []:
             continue
-        read = flag.read or partial(_read, is_text=field_at(model, flag.path).is_text)
+        read = flag.read or partial(_read, is_text=fields[flag.path].is_text)
         try:
             if flag.combine is not None:
                 value = flag.combine([read(text) for text in value])
@@ -139,12 +143,12 @@ def _read(text: str, *, is_text: bool) -> Any:
 
 
 def _parameters(
-    model: type[BaseModel], table: Mapping[str, Flag], *, has_file: bool
+    fields: Mapping[str, Field], table: Mapping[str, Flag], *, has_file: bool
 ) -> Iterator[Parameter]:
     if has_file:
         yield Parameter(JOB, Parameter.KEYWORD_ONLY, default=None, annotation=JobOption)
     for names, flag in table.items():
-        yield _parameter(names, flag, field_at(model, flag.path))
+        yield _parameter(names, flag, fields[flag.path])
     yield Parameter(SET, Parameter.KEYWORD_ONLY, default=None, annotation=SetOption)
 
 

@@ -14,7 +14,8 @@ from services.contracts.kinds import KINDS
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from temper.cli.campaigns.flags import FLAGS
 from temper.cli.main import main
-from temper.submission.fields import field_at, fields_of
+from temper.submission.fields import fields_of
+from temper.submission.outline import fields_at
 from tests.unit.cli.conftest import ScriptedServer
 
 JOB = {"status": "queued", "created_at": 1, "priority": 0, "attempt": 0}
@@ -288,5 +289,5 @@ def test_an_option_has_the_type_and_the_bounds_of_its_field() -> None:
     every = {field.path: field for field in fields_of(CreateCampaign)}
     paths = {flag if isinstance(flag, str) else flag.path for flag in FLAGS.values()}
 
-    for path in paths - {"grader.type"}:  # which is one of several objects'
-        assert field_at(CreateCampaign, path) == every[path]
+    paths -= {"grader.type"}  # which is one of several objects'
+    assert fields_at(CreateCampaign, paths) == {path: every[path] for path in paths}
