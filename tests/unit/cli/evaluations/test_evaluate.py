@@ -217,7 +217,7 @@ def test_json_has_one_line_for_the_evaluation(
 @pytest.mark.parametrize(
     ("benchmark", "message"),
     [
-        ("gsm9k=test.jsonl", "gsm9k: no benchmark 'gsm9k'; there are aime24, "),
+        ("gsm9k=test.jsonl", "gsm9k: benchmark: no benchmark 'gsm9k'; there are aime24, "),
         ("gsm8k=absent.jsonl", "gsm8k: 'absent.jsonl' is not a file id, and absent.jsonl does"),
         ("gsm8k", "'gsm8k' is neither a file nor NAME=ROWS, a benchmark (aime24"),
         ("rollout.yaml", "rollout.yaml: kind is 'rollout', not evaluation"),
