@@ -228,7 +228,8 @@ ENV TEMPER_SANDBOX_PREPARED=/opt/temper/prepared
 COPY infra/compose/health /opt/temper/health
 WORKDIR /opt/temper/app
 COPY services/__init__.py services/__init__.py
-COPY services/contracts/__init__.py services/contracts/base.py services/contracts/errors.py services/contracts/version.py services/contracts/
+COPY services/contracts/__init__.py services/contracts/base.py services/contracts/errors.py \
+    services/contracts/validation.py services/contracts/version.py services/contracts/
 COPY services/contracts/sandbox services/contracts/sandbox
 COPY services/core/__init__.py services/core/addresses.py services/core/ids.py services/core/logging.py \
     services/core/settings.py services/core/
