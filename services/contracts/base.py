@@ -9,10 +9,23 @@ MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 512
 
 
+def _describe_tags(schema: dict[str, Any]) -> None:
+    """Describe the fields ``type`` and ``object`` that have one value: it names the type
+    that they belong to."""
+    for name, field in schema.get("properties", {}).items():
+        if name in {"type", "object"} and "const" in field:
+            field.setdefault("description", f"Type of this object, always `{field['const']}`.")
+
+
 class Request(BaseModel):
     """A body sent by a client: unknown fields are refused, so that typos are reported."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        allow_inf_nan=False,
+        defer_build=True,
+        json_schema_extra=_describe_tags,
+    )
 
 
 def given_fields(value: BaseModel) -> dict[str, Any]:
@@ -23,7 +36,7 @@ def given_fields(value: BaseModel) -> dict[str, Any]:
 class Resource(BaseModel):
     """A body sent by a service: clients ignore unknown fields."""
 
-    model_config = ConfigDict(extra="ignore", defer_build=True)
+    model_config = ConfigDict(extra="ignore", defer_build=True, json_schema_extra=_describe_tags)
 
 
 def _bounded(metadata: dict[str, str]) -> dict[str, str]:

@@ -23,20 +23,20 @@ class Drafts(BaseModel):
         description="Source of drafts: ngram looks up the sequence itself, suffix also other "
         "answers of the engine (arXiv:2411.04975), with the package arctic-inference.",
     )
-    tokens: int = Field(default=4, ge=1, le=32, description="Tokens of one draft at most.")
+    tokens: int = Field(default=4, ge=1, le=32, description="Maximum tokens of one draft.")
     min_match: int | None = Field(
         default=None,
         ge=1,
         le=32,
-        description="Last tokens that must occur before; for ngram alone; null: 2, or max_match if "
-        "that is less.",
+        description="Least number of last tokens that must occur earlier in the sequence; for "
+        "ngram alone; null: 2, or max_match if that is less.",
     )
     max_match: int | None = Field(
         default=None,
         ge=1,
         le=32,
-        description="Last tokens that are looked up at most, the longest match first; for ngram "
-        "alone; null: 5, or min_match if that is more.",
+        description="Largest number of last tokens that are looked up, the longest match first; "
+        "for ngram alone; null: 5, or min_match if that is more.",
     )
 
     @model_validator(mode="after")
@@ -66,22 +66,27 @@ class VllmOptions(BaseModel):
     max_model_len: int | None = Field(
         default=None,
         ge=1,
-        description="Tokens of prompt and response; null: what the model and memory allow.",
+        description="Maximum tokens of prompt and response together; null: what the model and "
+        "memory allow.",
     )
     max_num_seqs: int | None = Field(
-        default=None, ge=1, le=4096, description="Requests that are generated concurrently."
+        default=None, ge=1, le=4096, description="Maximum requests that are generated concurrently."
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="auto: the checkpoint's; without a GPU float32."
+        default="auto",
+        description="Data type of the weights; auto: the checkpoint's, or float32 without a GPU.",
     )
     gpu_memory_utilization: float = Field(
-        default=0.9, gt=0.0, le=0.98, description="Share of each GPU's memory to use."
+        default=0.9,
+        gt=0.0,
+        le=0.98,
+        description="Fraction of each GPU's memory that the engine uses.",
     )
     cpu_kv_cache_gib: float | None = Field(
         default=None,
         gt=0.0,
         le=1024.0,
-        description="KV cache size without a GPU; null: for 32,768 tokens, at most 2 GiB.",
+        description="KV cache size in GiB without a GPU; null: for 32,768 tokens, at most 2 GiB.",
     )
     max_lora_rank: LoraRank | None = Field(
         default=None,
@@ -89,15 +94,20 @@ class VllmOptions(BaseModel):
     )
     enforce_eager: bool | None = Field(
         default=None,
-        description="Do not compile; null: true only without a GPU, where compiling takes longest.",
+        description="Whether to skip compilation; null: only without a GPU, where it takes "
+        "longest.",
     )
     speculation: Drafts | Literal["auto"] | None = Field(
         default="auto",
-        description="Drafts of tokens, which the model verifies several at once; null: none. auto: "
-        "none, unless the first minute of an online training shows that they pay.",
+        description="Speculative decoding: drafts of tokens, which the model verifies several at "
+        "once; null: none. auto: none, unless the first minute of an online training "
+        "shows that they pay.",
     )
     startup_timeout_seconds: float = Field(
-        default=900.0, ge=1.0, le=7200.0, description="Maximum wait for the engine to be ready."
+        default=900.0,
+        ge=1.0,
+        le=7200.0,
+        description="Maximum seconds until the engine must be ready.",
     )
 
     def check_drafts(self, min_p: object, field: tuple[str, ...] = ("sampling", "min_p")) -> None:

@@ -116,7 +116,9 @@ class InfrastructureCause(StrEnum):
 class LeftOut(Resource):
     """Why a sample counts nowhere: what the infrastructure failed at."""
 
-    source: str = Field(description="The tool's name, reward:NAME, grader, engine or temper.")
+    source: str = Field(
+        description="Source of the failure: the tool's name, reward:NAME, grader, engine or temper."
+    )
     cause: InfrastructureCause
     message: str
 
@@ -132,13 +134,13 @@ class InfrastructureLimits(Request):
 
     skip_share: Share = Field(
         default=0.25,
-        description="A step is not trained on if more than this share of its rollouts was left "
-        "out; it is repeated with new prompts.",
+        description="Share of left-out rollouts above which a step is not trained on but repeated "
+        "with new prompts.",
     )
     pause_share: Share = Field(
         default=PAUSE_SHARE,
-        description="The job is paused once this share of 64 rollouts that began one after the "
-        "other was left out, and tried again later.",
+        description="Share of left-out rollouts, among 64 that began one after the other, from "
+        "which the job is paused and tried again later.",
     )
 
 

@@ -31,78 +31,114 @@ class JobStatus(StrEnum):
 class RowProblem(Resource):
     """Why a row of a file cannot be used; rows are counted from 1, as lines are."""
 
-    row: int
-    message: str
+    row: int = Field(description="Number of the row in its file, counted from 1.")
+    message: str = Field(description="Reason why the row cannot be used.")
 
 
 class JobError(Resource):
     """Why a job failed: a stable code, one line for the user, the request field at fault, what to
     do about it, and the first unusable rows of a file."""
 
-    code: str
-    message: str
-    param: str | None = None
-    hint: str | None = None
-    rows: list[RowProblem] = Field(default_factory=list)
+    code: str = Field(description="Stable code of the error, for programs.")
+    message: str = Field(description="Description of the error in one line.")
+    param: str | None = Field(
+        default=None, description="Request field at fault, as a dotted path; null: none."
+    )
+    hint: str | None = Field(
+        default=None, description="Advice on what to do about the error; null: none."
+    )
+    rows: list[RowProblem] = Field(
+        default_factory=list, description="First unusable rows of the file at fault."
+    )
 
 
 class Progress(Resource):
     """Progress of a running job, in steps of its kind (optimizer steps, samples)."""
 
-    step: int
-    total_steps: int
-    percent: float
-    eta_seconds: float | None = None
+    step: int = Field(
+        description="Steps done: optimizer steps, samples, or another unit of the job's kind."
+    )
+    total_steps: int = Field(description="Steps of the whole job.")
+    percent: float = Field(description="Share of the steps that are done, from 0 to 100.")
+    eta_seconds: float | None = Field(
+        default=None,
+        description="Estimated seconds until the job ends; null while no rate is known.",
+    )
 
 
 class DownloadProgress(Resource):
     """Bytes of a hub model that a running job downloads."""
 
     bytes: int = Field(description="Bytes that are on the worker's host.")
-    total_bytes: int
+    total_bytes: int = Field(description="Size of the whole download in bytes.")
     bytes_per_second: float | None = Field(
-        default=None, description="Mean rate of the last ten seconds; null once all are here."
+        default=None,
+        description="Mean download rate of the last ten seconds; null once all bytes are here.",
     )
     eta_seconds: float | None = Field(
         default=None,
-        description="Seconds until the rest is here at that rate; null while nothing comes.",
+        description="Estimated seconds until the download ends, at its mean rate of the last ten "
+        "seconds; null while no data arrive.",
     )
 
 
 class JobState(Resource):
     """The fields that jobs of every kind share."""
 
-    id: str
+    id: str = Field(description="Id of the job, with the prefix of its kind.")
     name: str = Field(
         default="",
         description="Name for people, not unique: the one given in the request, in the metadata "
         "under `name` or as suffix, or one made of model, method and data.",
     )
-    created_at: int
-    started_at: int | None = None
-    finished_at: int | None = None
-    status: JobStatus
-    phase: str | None = None
-    progress: Progress | None = None
+    created_at: int = Field(description="Time of the submission, in Unix seconds.")
+    started_at: int | None = Field(
+        default=None,
+        description="Time at which a worker first ran the job, in Unix seconds; null before.",
+    )
+    finished_at: int | None = Field(
+        default=None, description="Time at which the job ended, in Unix seconds; null until then."
+    )
+    status: JobStatus = Field(
+        description="Status of the job; succeeded, failed and cancelled are final."
+    )
+    phase: str | None = Field(
+        default=None, description="Current activity of a running job, as text for people."
+    )
+    progress: Progress | None = Field(
+        default=None,
+        description="Progress in the steps of the job's kind; null before its length is known.",
+    )
     download: DownloadProgress | None = Field(
         default=None, description="Download of a hub model; null while the job downloads none."
     )
     attempt: int = Field(default=0, description="Number of attempts so far.")
     queue_reason: str | None = Field(default=None, description="Reason why a queued job waits.")
-    cancel_requested_at: int | None = None
-    pause_requested_at: int | None = None
-    deadline_at: int | None = Field(
-        default=None, description="Time at which the job fails unless it has ended."
+    cancel_requested_at: int | None = Field(
+        default=None,
+        description="Time at which cancelling was requested, in Unix seconds; null: it was not.",
     )
-    error: JobError | None = None
-    metadata: dict[str, str] | None = None
+    pause_requested_at: int | None = Field(
+        default=None,
+        description="Time at which pausing was requested, in Unix seconds; null: it was not.",
+    )
+    deadline_at: int | None = Field(
+        default=None,
+        description="Time at which the job fails unless it has ended, in Unix seconds; null: none.",
+    )
+    error: JobError | None = Field(
+        default=None, description="Error that made the job fail; null: it has not failed."
+    )
+    metadata: dict[str, str] | None = Field(
+        default=None, description="Labels given in the request, by which jobs can be listed."
+    )
 
 
 class MainNumber(Resource):
     """The number that tells most about a job: its loss, reward or accuracy."""
 
     name: str = Field(description="Name of the metric, such as loss, reward or accuracy.")
-    value: float
+    value: float = Field(description="Latest value of the metric.")
     ci95: tuple[float, float] | None = Field(
         default=None, description="95 % confidence interval, of a measurement that is complete."
     )
@@ -123,11 +159,12 @@ class MainNumber(Resource):
 class JobReference(Resource):
     """A job that another one is about."""
 
-    id: str
-    name: str
-    kind: str
+    id: str = Field(description="Id of the referenced job.")
+    name: str = Field(description="Name of the referenced job, for people.")
+    kind: str = Field(description="Kind of the referenced job.")
     eta_seconds: float | None = Field(
-        default=None, description="Seconds until it should end; null while that is not known."
+        default=None,
+        description="Estimated seconds until that job ends; null while that is not known.",
     )
 
 
@@ -135,22 +172,28 @@ class Job(JobState):
     """A job of any kind, as /v1/jobs lists it."""
 
     object: Literal["job"] = "job"
-    kind: str
-    model: str | None = Field(default=None, description="Model that it works with.")
+    kind: str = Field(description="Kind of the job, such as fine_tuning or evaluation.")
+    model: str | None = Field(default=None, description="Model that the job works with.")
     method: str | None = Field(
         default=None, description="Method of a fine-tune, or benchmark of a measurement."
     )
     data: list[str] = Field(
-        default_factory=list, description="Names of the files and hub datasets that it reads."
+        default_factory=list, description="Names of the files and hub datasets that the job reads."
     )
-    output_model: str | None = Field(default=None, description="Model that it made.")
-    main_number: MainNumber | None = None
+    output_model: str | None = Field(
+        default=None, description="Model that the job made; null: none."
+    )
+    main_number: MainNumber | None = Field(
+        default=None, description="Most telling number of the job: its loss, reward or accuracy."
+    )
     waits_for: list[JobReference] = Field(
         default_factory=list,
         description="Running jobs that hold the devices which this queued job waits for, at most "
         "5, those that should end first at the beginning.",
     )
-    priority: int = 0
+    priority: int = Field(
+        default=0, description="Priority among queued jobs; higher ones run first."
+    )
     run_seconds: float | None = Field(
         default=None,
         description="Total duration of the attempts, without pauses and waits; null before the "
@@ -165,10 +208,12 @@ class Attempt(Resource):
 
     id: str
     object: Literal["job.attempt"] = "job.attempt"
-    attempt: int
+    attempt: int = Field(description="Number of the attempt, counted from 1.")
     worker: str
     host: str
-    devices: list[str] = Field(description="GPUs by UUID, or slots of the host.")
+    devices: list[str] = Field(
+        description="GPUs by UUID, or slots of the host, that the attempt held."
+    )
     started_at: int
     ended_at: int | None = None
     became: JobStatus | None = None
@@ -200,7 +245,7 @@ class FollowedEvents(Resource):
     object: Literal["list"] = "list"
     data: list[Event]
     ended: list[FollowedEnd]
-    cursor: str = Field(description="Continue with it as `after`, with the same jobs.")
+    cursor: str = Field(description="Cursor to continue with, as `after`, for the same jobs.")
     has_more: bool = Field(description="Whether more events are already there.")
 
 
@@ -286,7 +331,10 @@ class JobRequest(Request):
         description="Name of the job in lists, for people; null: made of model, method and data.",
     )
     gpus: StrictInt | None = Field(
-        default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
+        default=None,
+        ge=0,
+        le=64,
+        description="Number of GPUs for the job; null: one if a worker has any.",
     )
     devices: list[GpuIndex | GpuUuid] | None = Field(
         default=None,
@@ -295,7 +343,9 @@ class JobRequest(Request):
         description="GPUs that the job waits for and uses, and no others: by UUID, or by index "
         "among those of the host that runs it. Null: any.",
     )
-    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
+    priority: StrictInt = Field(
+        default=0, ge=-100, le=100, description="Priority among queued jobs; higher ones run first."
+    )
     deadline_seconds: StrictInt | None = Field(
         default=None,
         ge=1,
@@ -303,7 +353,10 @@ class JobRequest(Request):
         description="Seconds from the creation or the retry of the job until it fails with "
         "deadline_exceeded; its checkpoints are kept. Null: no deadline.",
     )
-    metadata: Metadata | None = None
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Labels of the job: up to 16 pairs of strings, by which jobs can be listed.",
+    )
 
     @property
     def file_references(self) -> dict[str, str]:

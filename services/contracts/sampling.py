@@ -63,7 +63,7 @@ class Sampling(Request):
         default=1.0,
         gt=0.0,
         le=1.0,
-        description="Nucleus of the sampling: its share of probability.",
+        description="Nucleus sampling: share of the probability mass to sample from.",
     )
     top_k: StrictInt | None = Field(
         default=None, ge=-1, description="Number of the most likely tokens to sample from; -1: all."
@@ -75,16 +75,22 @@ class Sampling(Request):
         description="Minimum probability, relative to that of the most likely token.",
     )
     presence_penalty: Number | None = Field(
-        default=None, ge=-2.0, le=2.0, description="Penalty of a token that occurred."
+        default=None,
+        ge=-2.0,
+        le=2.0,
+        description="Penalty of tokens that have occurred, whatever their number; 0: none.",
     )
     frequency_penalty: Number | None = Field(
         default=None,
         ge=-2.0,
         le=2.0,
-        description="Penalty of a token for each time that it occurred.",
+        description="Penalty of a token for each time that it has occurred; 0: none.",
     )
     repetition_penalty: Number | None = Field(
-        default=None, gt=0.0, le=2.0, description="Penalty of tokens that have occurred; 1: none."
+        default=None,
+        gt=0.0,
+        le=2.0,
+        description="Factor by which tokens that have occurred become less likely; 1: none.",
     )
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4, description="Texts that end an answer."
@@ -101,8 +107,15 @@ class JsonPrediction(Request):
     """A value of the JSON in an answer, which is graded in place of the answer."""
 
     path: Annotated[str, StringConstraints(max_length=200)] = Field(
-        default="label", description="Dotted path of fields and list indexes; empty: all of it."
+        default="label",
+        description="Dotted path of fields and list indexes to the graded value; empty: the whole "
+        "JSON.",
     )
     reasoning_ends: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = (
-        Field(default=None, min_length=1, max_length=10, description="Tags that end reasoning.")
+        Field(
+            default=None,
+            min_length=1,
+            max_length=10,
+            description="Tags that end the reasoning of an answer.",
+        )
     )

@@ -14,23 +14,30 @@ class DeployModel(JobRequest):
     """The body of POST /v1/models/{id}/deploy."""
 
     keep_warm: StrictBool = Field(
-        default=False, description="Never end for want of requests, or for jobs that wait."
+        default=False,
+        description="Whether the serving goes on without requests, and while other jobs wait for "
+        "its devices.",
     )
     idle_seconds: StrictInt | None = Field(
         default=None,
         ge=1,
         le=604_800,
-        description="The serving stops after so long without a request; null: the operator's.",
+        description="Seconds without a request after which the serving stops; null: the operator's "
+        "setting.",
     )
-    engine: VllmOptions = Field(default_factory=VllmOptions)
+    engine: VllmOptions = Field(
+        default_factory=VllmOptions, description="Options of the vLLM server."
+    )
 
 
 class CreateServing(DeployModel):
     """What a serving loads. Adapters share the engine of their base, unless they need merging."""
 
-    model: str = Field(description="The weights, or an adapter that is served merged.")
+    model: str = Field(
+        description="Model that the engine loads: the weights, or an adapter that is served merged."
+    )
     adapter: str | None = Field(
-        default=None, description="The adapter that was asked for, which the engine must hold."
+        default=None, description="Requested adapter, which the engine must hold; null: none."
     )
 
 
@@ -41,18 +48,27 @@ class ServingResult(Resource):
     it starts a successor with the same options.
     """
 
-    requests: int
-    reason: str
-    outgrown: bool = False
+    requests: int = Field(description="Number of answered requests.")
+    reason: str = Field(description="Reason why the serving ended.")
+    outgrown: bool = Field(
+        default=False,
+        description="Whether an adapter needs a higher rank than the engine was started for; a "
+        "request for it starts a successor.",
+    )
 
 
 class Serving(JobState):
     """A serving, as /v1/servings lists it."""
 
     object: Literal["serving"] = "serving"
-    model: str = Field(description="The model that the engine loads; its adapters share it.")
-    keep_warm: bool
-    result: ServingResult | None = None
+    model: str = Field(description="Model that the engine loads; its adapters share it.")
+    keep_warm: bool = Field(
+        description="Whether the serving goes on without requests, and while other jobs wait for "
+        "its devices."
+    )
+    result: ServingResult | None = Field(
+        default=None, description="Outcome of the serving; null until it has ended."
+    )
 
 
 class UsageOfDay(Resource):

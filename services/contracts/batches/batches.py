@@ -53,7 +53,9 @@ class CreateBatch(JobRequest):
         description="JSONL of {custom_id, method, url, body}; every body names the same model.",
         examples=["file-abc123"],
     )
-    endpoint: BatchEndpoint
+    endpoint: BatchEndpoint = Field(
+        description="Endpoint of the API that every request of the batch is sent to."
+    )
     completion_window: Literal["24h"] = Field(
         description="Time within which OpenAI would complete the batch; has no effect here."
     )
@@ -69,7 +71,10 @@ class CreateBatch(JobRequest):
         default=64, ge=1, le=1024, description="Maximum concurrent requests."
     )
     timeout_seconds: StrictInt = Field(
-        default=600, ge=1, le=86_400, description="Maximum wait for one answer, per attempt."
+        default=600,
+        ge=1,
+        le=86_400,
+        description="Maximum seconds to wait for one answer, per attempt.",
     )
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Options of the vLLM server of a registered model."
@@ -79,78 +84,134 @@ class CreateBatch(JobRequest):
 class RequestCounts(Resource):
     """Requests of a batch. While it runs, ``completed`` counts all that have ended."""
 
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
+    total: int = Field(default=0, description="Number of requests in the batch.")
+    completed: int = Field(
+        default=0,
+        description="Requests that were answered; while the batch runs, all that have ended.",
+    )
+    failed: int = Field(default=0, description="Requests that ended without a successful answer.")
 
 
 class InputTokensDetails(Resource):
     """Input tokens found in the server's prefix cache."""
 
-    cached_tokens: int = 0
+    cached_tokens: int = Field(
+        default=0, description="Input tokens found in the server's prefix cache."
+    )
 
 
 class OutputTokensDetails(Resource):
     """Output tokens that were reasoning, if the server reports them."""
 
-    reasoning_tokens: int = 0
+    reasoning_tokens: int = Field(
+        default=0,
+        description="Output tokens that were reasoning; 0 unless the server reports them.",
+    )
 
 
 class BatchUsage(Resource):
     """Token totals of the responses, as the server counted them."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    input_tokens_details: InputTokensDetails = Field(default_factory=InputTokensDetails)
-    output_tokens_details: OutputTokensDetails = Field(default_factory=OutputTokensDetails)
+    input_tokens: int = Field(default=0, description="Input tokens of all answered requests.")
+    output_tokens: int = Field(default=0, description="Output tokens of all answered requests.")
+    total_tokens: int = Field(
+        default=0, description="Input and output tokens of all answered requests."
+    )
+    input_tokens_details: InputTokensDetails = Field(
+        default_factory=InputTokensDetails, description="Breakdown of the input tokens."
+    )
+    output_tokens_details: OutputTokensDetails = Field(
+        default_factory=OutputTokensDetails, description="Breakdown of the output tokens."
+    )
 
 
 class BatchError(Resource):
     """Why a batch failed."""
 
-    code: str
-    message: str
-    param: str | None = None
-    line: int | None = None
+    code: str = Field(description="Stable code of the error, for programs.")
+    message: str = Field(description="Description of the error in one line.")
+    param: str | None = Field(default=None, description="Request field at fault; null: none.")
+    line: int | None = Field(
+        default=None,
+        description="Line of the input file at fault, counted from 1; null: not one line.",
+    )
 
 
 class BatchErrors(Resource):
     """The errors of a batch: one for each of the first invalid lines, or that of the batch."""
 
     object: Literal["list"] = "list"
-    data: list[BatchError]
+    data: list[BatchError] = Field(
+        description="Errors of the first invalid lines, or the one error of the batch."
+    )
 
 
 class Batch(Resource):
     """A batch job in OpenAI's shape."""
 
-    id: str
+    id: str = Field(description="Id of the batch.")
     object: Literal["batch"] = "batch"
-    endpoint: BatchEndpoint
-    model: str | None = None
-    errors: BatchErrors | None = None
-    input_file_id: str
-    completion_window: str
-    status: BatchStatus
+    endpoint: BatchEndpoint = Field(
+        description="Endpoint of the API that every request of the batch is sent to."
+    )
+    model: str | None = Field(default=None, description="Model that answers the requests.")
+    errors: BatchErrors | None = Field(
+        default=None, description="Errors that made the batch fail; null: it has not failed."
+    )
+    input_file_id: str = Field(description="File of the requests.")
+    completion_window: str = Field(
+        description="Completion window of the request, which has no effect here."
+    )
+    status: BatchStatus = Field(description="Status of the batch, in OpenAI's terms.")
     output_file_id: str | None = Field(
         default=None,
         description="File of the answers in the order of their arrival; null until the batch has "
         "ended.",
     )
-    error_file_id: str | None = None
-    created_at: int
-    in_progress_at: int | None = None
-    expires_at: int
-    finalizing_at: int | None = None
-    completed_at: int | None = None
-    failed_at: int | None = None
-    expired_at: int | None = None
-    cancelling_at: int | None = None
-    cancelled_at: int | None = None
-    request_counts: RequestCounts
-    usage: BatchUsage | None = None
-    metadata: dict[str, str] | None = None
+    error_file_id: str | None = Field(
+        default=None,
+        description="File of the requests without a successful answer; null until the batch has "
+        "ended, or without any.",
+    )
+    created_at: int = Field(description="Time of the submission, in Unix seconds.")
+    in_progress_at: int | None = Field(
+        default=None,
+        description="Time at which requests were first sent, in Unix seconds; null before.",
+    )
+    expires_at: int = Field(
+        description="Time at which unanswered requests expire, in Unix seconds."
+    )
+    finalizing_at: int | None = Field(
+        default=None,
+        description="Time at which the last request ended, in Unix seconds; null before.",
+    )
+    completed_at: int | None = Field(
+        default=None,
+        description="Time at which the batch completed, in Unix seconds; null unless it did.",
+    )
+    failed_at: int | None = Field(
+        default=None,
+        description="Time at which the batch failed, in Unix seconds; null unless it did.",
+    )
+    expired_at: int | None = Field(
+        default=None,
+        description="Time at which the batch expired, in Unix seconds; null unless it did.",
+    )
+    cancelling_at: int | None = Field(
+        default=None,
+        description="Time at which cancelling was requested, in Unix seconds; null unless it was.",
+    )
+    cancelled_at: int | None = Field(
+        default=None,
+        description="Time at which the batch was cancelled, in Unix seconds; null unless it was.",
+    )
+    request_counts: RequestCounts = Field(description="Number of requests by outcome.")
+    usage: BatchUsage | None = Field(
+        default=None, description="Token totals of the responses; null until the batch has ended."
+    )
+    metadata: dict[str, str] | None = Field(
+        default=None, description="Labels given in the request, by which batches can be listed."
+    )
 
 
 class BatchResponse(Resource):

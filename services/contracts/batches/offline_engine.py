@@ -28,9 +28,15 @@ class OfflineSampling(_Strict):
     temperature: float = Field(default=1.0, ge=0.0)
     max_tokens: int = Field(default=16, ge=1)
     min_tokens: int = Field(default=0, ge=0)
-    n: int = Field(default=1, ge=1, le=1024, description="Answers, or the width of beam search.")
+    n: int = Field(
+        default=1, ge=1, le=1024, description="Number of answers, or the width of beam search."
+    )
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    top_k: int = Field(default=0, ge=-1, description="0 and -1: all tokens.")
+    top_k: int = Field(
+        default=0,
+        ge=-1,
+        description="Number of the most likely tokens to sample from; 0 and -1: all.",
+    )
     min_p: float = Field(default=0.0, ge=0.0, le=1.0)
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
@@ -57,9 +63,13 @@ class OfflineSampling(_Strict):
 class OfflineOptions(VllmOptions):
     """Settings of an engine without a server."""
 
-    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs that share the weights.")
+    tensor_parallel_size: int = Field(
+        default=1, ge=1, description="Number of GPUs that share the weights."
+    )
     disable_cascade_attn: bool = Field(
-        default=False, description="Do not attend to shared prefixes once for all sequences."
+        default=False,
+        description="Whether to disable cascade attention, which attends to shared prefixes "
+        "once for all sequences.",
     )
 
 

@@ -61,7 +61,7 @@ class OwnEngine(_Strict):
     """
 
     model: str = Field(min_length=1)
-    runtimes: Path = Field(description="The folder of the installed runtimes.")
+    runtimes: Path = Field(description="Folder of the installed runtimes.")
     devices: list[str] = []
     options: OfflineOptions = Field(default_factory=OfflineOptions)
 
@@ -69,13 +69,14 @@ class OwnEngine(_Strict):
 class Prompting(_Strict):
     """How a record becomes messages; see docs/prompt-batches.md."""
 
-    template: Path = Field(description="YAML with system_prompt or messages.")
+    template: Path = Field(description="Prompt template: YAML with system_prompt or messages.")
     variables: dict[str, str] = Field(
-        default_factory=dict, description="Fields of a record by the variable that names them."
+        default_factory=dict,
+        description="Fields of a record, by the template variable that names them.",
     )
-    system_text: str = Field(default=SYSTEM_TEXT, description="The system message.")
+    system_text: str = Field(default=SYSTEM_TEXT, description="Text of the system message.")
     template_as_system: bool = Field(
-        default=False, description="Send the template as the system message."
+        default=False, description="Whether to send the template as the system message."
     )
 
 
@@ -83,24 +84,26 @@ class Parsing(_Strict):
     """How a prediction is parsed from an answer: JSON after the reasoning, and a path in it."""
 
     path: str = Field(
-        default="label", description="Parse JSON from answers; the prediction is at this path."
+        default="label", description="Dotted path of the prediction in the JSON of an answer."
     )
     reasoning_ends: list[str] | None = Field(
-        default=None, description="Tags that end a model's reasoning."
+        default=None, description="Tags that end the reasoning of an answer."
     )
 
 
 class PromptBatch(_Strict):
     """Everything that one ``temper batch`` does."""
 
-    records: Path = Field(description=f"The records: {', '.join(FORMATS)}.")
+    records: Path = Field(
+        description="Input file of the records: .json, .jsonl, .csv, .parquet or .xlsx."
+    )
     delimiter: str | None = Field(
         default=None,
         min_length=1,
         max_length=1,
         description="Delimiter of a CSV file of records; null: detected.",
     )
-    output: Path = Field(description=f"The output: {', '.join(FORMATS)}.")
+    output: Path = Field(description="Output file: .json, .jsonl, .csv, .parquet or .xlsx.")
     prompting: Prompting
     endpoints: list[PromptEndpoint] = []
     engine: OwnEngine | None = Field(
@@ -109,10 +112,10 @@ class PromptBatch(_Strict):
     body: JsonObject = Field(description="Fields of every request beside model and messages.")
     parsing: Parsing | None = None
     concurrency: int = Field(
-        default=CONCURRENCY, ge=1, le=4096, description="Maximum number of requests in flight."
+        default=CONCURRENCY, ge=1, le=4096, description="Maximum requests in flight."
     )
     timeout_seconds: float = Field(
-        default=TIMEOUT_SECONDS, gt=0, description="Seconds per attempt."
+        default=TIMEOUT_SECONDS, gt=0, description="Maximum seconds of one attempt."
     )
     patience_seconds: float = Field(
         default=PATIENCE_SECONDS,

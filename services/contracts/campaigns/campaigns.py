@@ -35,7 +35,7 @@ class CampaignDataset(Request):
     file: str = Field(
         default="",
         max_length=200,
-        description="File id; empty: the file of the registered data set.",
+        description="File id of the data set; empty: the file of the registered data set.",
     )
     description: str = Field(
         default="", max_length=10_000, description="Content of the data set, as the LLM reads it."
@@ -66,7 +66,9 @@ class CreateCampaign(JobRequest):
         min_length=1, max_length=20_000, description="Task description: what the model is to do."
     )
     file: str = Field(
-        min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
+        min_length=1,
+        max_length=200,
+        description="Benchmark file: rows of {messages | prompt, gold}.",
     )
     grader: EvaluationGrader = Field(
         default_factory=ExactGrader, description="Grader of the answers; null: the benchmark's."
@@ -78,22 +80,25 @@ class CreateCampaign(JobRequest):
     )
     judge: JudgeModel | None = Field(
         default=None,
-        description="Sees what the rule called wrong, as in evaluations; of aime24, aime25 and "
-        "benchmarks with answer_range only.",
+        description="Language model that grades again what the rule called wrong, as in "
+        "evaluations; for aime24, aime25 and benchmarks with answer_range only.",
     )
     benchmark_rows: StrictInt | None = Field(
-        default=None, ge=2 * MIN_ITEMS, description="Take the first rows of the file only."
+        default=None,
+        ge=2 * MIN_ITEMS,
+        description="Number of rows, from the first, that the benchmark is limited to; null: all.",
     )
     samples_per_item: StrictInt = Field(
         default=1,
         ge=1,
         le=1024,
-        description="Answers to each row, whose mean is its score; needs a temperature.",
+        description="Answers per row, whose mean is its score; several need a temperature above 0.",
     )
     pass_k: StrictInt | None = Field(
         default=None,
         ge=1,
-        description="The score of an item is pass@k of its samples, in place of their mean.",
+        description="Value k of pass@k, which replaces the mean as the score of an item; null: the "
+        "mean.",
     )
     higher_is_better: StrictBool = Field(
         default=True,
@@ -105,34 +110,39 @@ class CreateCampaign(JobRequest):
     )
     seeds: SeedPolicy = Field(
         default_factory=SeedPolicy,
-        description="Several seeds of each model where the search part is small.",
+        description="Policy for repeating a training with further seeds where the search part is "
+        "small.",
     )
     final_share: Number = Field(
         default=0.5,
         ge=0.1,
         le=0.9,
-        description="Share of the benchmark that is kept for the final score.",
+        description="Fraction of the benchmark that is reserved for the final score.",
     )
     splits: Literal["by_question", "published"] = Field(
         default="by_question",
-        description="`by_question`: a share of the questions, by their hashes, is the final part. "
-        "`published`: the parts that an evaluation with `split` has; equal questions may be in "
-        "both.",
+        description="Division of the benchmark. `by_question`: a share of the questions, by their "
+        "hashes, is the final part. `published`: the parts that an evaluation with "
+        "`split` has; equal questions may be in both.",
     )
-    sampling: Sampling = Field(default_factory=Sampling)
+    sampling: Sampling = Field(
+        default_factory=Sampling, description="Sampling settings of the evaluations."
+    )
     system_prompt: str | None = Field(
         default=None, max_length=100_000, description="System message of the benchmark's prompts."
     )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
-    engine: VllmOptions = Field(default_factory=VllmOptions)
+    engine: VllmOptions = Field(
+        default_factory=VllmOptions, description="Options of the vLLM server of evaluations."
+    )
     datasets: list[CampaignDataset] = Field(
         default_factory=list,
         max_length=50,
-        description="Data sets of scripts; empty: all registered ones.",
+        description="Data sets that data scripts may use; empty: all registered ones.",
     )
-    llm: CampaignLlm
+    llm: CampaignLlm = Field(description="LLM that proposes, codes and explains.")
     llm_by_role: dict[LlmRole, CampaignLlm] = Field(
-        default_factory=dict, description="LLMs that override ``llm`` for one role."
+        default_factory=dict, description="LLMs that override `llm` for one role."
     )
     script_llms: ScriptLlms | None = Field(
         default=None, description="LLMs for data scripts; null: scripts have no network."
@@ -141,9 +151,15 @@ class CreateCampaign(JobRequest):
         default_factory=AnswerCaching,
         description="Sharing of the LLM's answers with other campaigns.",
     )
-    budget: CampaignBudget = Field(default_factory=CampaignBudget)
-    time_limits: CampaignTimeLimits = Field(default_factory=CampaignTimeLimits)
-    branches: StrictInt = Field(default=1, ge=1, le=64, description="Loops that run at once.")
+    budget: CampaignBudget = Field(
+        default_factory=CampaignBudget, description="Limits at which the campaign ends."
+    )
+    time_limits: CampaignTimeLimits = Field(
+        default_factory=CampaignTimeLimits, description="Time limits of the steps of a loop."
+    )
+    branches: StrictInt = Field(
+        default=1, ge=1, le=64, description="Number of loops that run at once."
+    )
     parents: ParentPolicy = Field(
         default=ParentPolicy.BEST,
         description="Policy that chooses the accepted models that loops start from.",
@@ -153,18 +169,21 @@ class CreateCampaign(JobRequest):
         description="Maximum concurrent loops per step (default: all branches).",
     )
     training_rows: StrictInt | None = Field(
-        default=None, ge=1, description="Train on the first rows of a script's data only."
+        default=None,
+        ge=1,
+        description="Number of rows, from the first, of a script's data that are trained on; null: "
+        "all.",
     )
     reuse_data: StrictBool = Field(
         default=False,
-        description="Whether a loop that has the script of an earlier one uses the data of that "
-        "one again.",
+        description="Whether a loop whose script equals that of an earlier loop reuses its data.",
     )
     sample_rows: StrictInt = Field(
-        default=3, ge=1, le=20, description="Rows of each data set that the LLM is shown."
+        default=3, ge=1, le=20, description="Number of rows of each data set that the LLM is shown."
     )
     log_conversations: StrictBool = Field(
-        default=True, description="Write the conversations with the LLM into the log folder."
+        default=True,
+        description="Whether to write the conversations with the LLM into the log folder.",
     )
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="GPUs of each training and evaluation."
@@ -178,7 +197,7 @@ class CreateCampaign(JobRequest):
     after: list[str] = Field(
         default_factory=list,
         max_length=100,
-        description="Campaigns whose end this one waits for before its first step.",
+        description="Campaigns that must end before the first step of this one.",
     )
     priority: StrictInt = Field(
         default=0, ge=-100, le=100, description="Priority of the campaign and of its jobs."
@@ -189,7 +208,11 @@ class CreateCampaign(JobRequest):
         le=315_360_000,
         description="Seconds from the submission after which the campaign fails; null: none.",
     )
-    metadata: Metadata | None = None
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Labels of the campaign: up to 16 pairs of strings, by which jobs can be "
+        "listed.",
+    )
 
     @property
     def file_references(self) -> dict[str, str]:
@@ -304,8 +327,12 @@ class CreateCampaign(JobRequest):
 class RewindCampaign(Request):
     """The body of POST /v1/campaigns/{id}/rewind: the step to repeat."""
 
-    loop: StrictInt = Field(ge=0, le=1000)
-    step: StepName = StepName.PROPOSAL
+    loop: StrictInt = Field(
+        ge=0, le=1000, description="Number of the loop to repeat; 0: the base model."
+    )
+    step: StepName = Field(
+        default=StepName.PROPOSAL, description="First step of the loop to repeat."
+    )
 
     @model_validator(mode="after")
     def _loop_has_the_step(self) -> Self:
@@ -317,30 +344,54 @@ class RewindCampaign(Request):
 class ForkCampaign(RewindCampaign):
     """The body of POST /v1/campaigns/{id}/fork; omitted fields are those of the forked campaign."""
 
-    budget: CampaignBudget | None = None
-    llm: CampaignLlm | None = None
-    metadata: Metadata | None = None
+    budget: CampaignBudget | None = Field(
+        default=None,
+        description="Limits at which the new campaign ends; null: those of the forked one.",
+    )
+    llm: CampaignLlm | None = Field(
+        default=None,
+        description="LLM that proposes, codes and explains; null: that of the forked campaign.",
+    )
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Labels of the new campaign: up to 16 pairs of strings; null: those of the "
+        "forked one.",
+    )
 
 
 class CampaignResult(Resource):
     """How a campaign ended: ``ended_by`` is the limit of the budget that was reached."""
 
-    ended_by: Limit
-    best_loop: int
-    best_model: str
-    llm_tokens: int
-    cost: float | None = Field(default=None, description="Cost of the LLM; null without a price.")
+    ended_by: Limit = Field(description="Limit of the budget that ended the campaign.")
+    best_loop: int = Field(description="Number of the loop with the best model; 0: the base model.")
+    best_model: str = Field(description="Name of the best model.")
+    llm_tokens: int = Field(description="Prompt and completion tokens of the LLMs.")
+    cost: float | None = Field(
+        default=None,
+        description="Cost of the LLMs, in the currency of their prices; null without a price.",
+    )
 
 
 class Campaign(JobState):
     """A campaign. Its ``progress`` counts steps."""
 
     object: Literal["campaign"] = "campaign"
-    base_model: str
-    scenario: str
-    budget: CampaignBudget
-    branches: int = 1
-    parents: ParentPolicy = ParentPolicy.BEST
-    acceptance: AcceptancePolicy = Field(default_factory=AcceptancePolicy)
-    seeds: SeedPolicy = Field(default_factory=SeedPolicy)
-    result: CampaignResult | None = None
+    base_model: str = Field(description="Registered model that every loop fine-tunes.")
+    scenario: str = Field(description="Task description: what the model is to do.")
+    budget: CampaignBudget = Field(description="Limits at which the campaign ends.")
+    branches: int = Field(default=1, description="Number of loops that run at once.")
+    parents: ParentPolicy = Field(
+        default=ParentPolicy.BEST,
+        description="Policy that chooses the accepted models that loops start from.",
+    )
+    acceptance: AcceptancePolicy = Field(
+        default_factory=AcceptancePolicy,
+        description="Acceptance criterion for the gain over the best model.",
+    )
+    seeds: SeedPolicy = Field(
+        default_factory=SeedPolicy,
+        description="Policy for repeating a training with further seeds.",
+    )
+    result: CampaignResult | None = Field(
+        default=None, description="Outcome of the campaign; null until it has ended."
+    )

@@ -17,21 +17,22 @@ class SeedPolicy(Request):
     """
 
     most: StrictInt = Field(
-        default=1, ge=1, le=MAX_SEEDS, description="Seeds of each model; 1: no further ones."
+        default=1, ge=1, le=MAX_SEEDS, description="Maximum seeds per model; 1: a single training."
     )
     below_items: StrictInt = Field(
         default=100,
         ge=1,
         le=1_000_000,
-        description="Further seeds only where the search part has fewer items. From 100 on, the "
-        "95 % interval of a share of right answers reaches at most ten points to each side.",
+        description="Number of items in the search part below which further seeds are trained. "
+        "From 100 on, the 95 % interval of a share of right answers reaches at most "
+        "ten points to each side.",
     )
     budget_share: Number = Field(
         default=0.5,
         gt=0.0,
         le=1.0,
-        description="The share of the hours and GPU hours left that the further seeds of one model "
-        "may take, each counted as what the first one took.",
+        description="Maximum share of the remaining hours and GPU hours that the further seeds of "
+        "one model may take, each counted as what the first one took.",
     )
 
     def __str__(self) -> str:
@@ -63,7 +64,11 @@ class AcceptBy(StrEnum):
 class AcceptancePolicy(Request):
     """A model is accepted if its gain on the search part, by ``by``, is more than ``above``."""
 
-    by: AcceptBy = AcceptBy.INTERVAL
+    by: AcceptBy = Field(
+        default=AcceptBy.INTERVAL,
+        description="Statistic of the gain that must exceed the bound: the low end of its 95 % "
+        "interval, or its mean.",
+    )
     above: Number = Field(
         default=0.0,
         ge=0.0,

@@ -30,7 +30,10 @@ class CampaignBudget(Request):
         description="Maximum hours since the first step, waiting included.",
     )
     llm_tokens: StrictInt | None = Field(
-        default=None, ge=1, description="Prompt and completion tokens, as the endpoint counts."
+        default=None,
+        ge=1,
+        description="Maximum prompt and completion tokens of the LLMs, as the endpoint counts "
+        "them.",
     )
     gpu_hours: Number | None = Field(
         default=None,
@@ -46,7 +49,10 @@ class CampaignBudget(Request):
         description="Maximum cost of the LLM, in the currency of its price.",
     )
     coding_attempts: StrictInt = Field(
-        default=10, ge=1, le=50, description="Answers of the LLM until a script passes its checks."
+        default=10,
+        ge=1,
+        le=50,
+        description="Maximum answers of the LLM until a data script passes its checks.",
     )
 
 
@@ -57,28 +63,34 @@ class CampaignTimeLimits(Request):
     """
 
     debug_script: Number = Field(
-        default=300.0, ge=1.0, le=86_400.0, description="Seconds of a data script on debug rows."
+        default=300.0,
+        ge=1.0,
+        le=86_400.0,
+        description="Maximum seconds of a data script on debug rows.",
     )
     script: Number = Field(
-        default=300.0, ge=1.0, le=86_400.0, description="Seconds of a data script on all rows."
+        default=300.0,
+        ge=1.0,
+        le=86_400.0,
+        description="Maximum seconds of a data script on all rows.",
     )
     trial: Number = Field(
         default=1800.0,
         ge=1.0,
         le=315_360_000,
-        description="Time limit of the training on debug rows, from its start.",
+        description="Maximum seconds of the training on debug rows, from its start.",
     )
     training: StrictInt | None = Field(
         default=None,
         ge=1,
         le=315_360_000,
-        description="Seconds of a loop's training; null: no limit.",
+        description="Maximum seconds of a loop's training; null: no limit.",
     )
     evaluation: StrictInt | None = Field(
         default=None,
         ge=1,
         le=315_360_000,
-        description="Seconds of a loop's evaluation; null: no limit.",
+        description="Maximum seconds of a loop's evaluation; null: no limit.",
     )
 
 

@@ -26,7 +26,9 @@ class TokenPrice(Request):
 class CampaignLlm(RemoteModel):
     """The LLM that proposes, codes and explains."""
 
-    price: TokenPrice | None = None
+    price: TokenPrice | None = Field(
+        default=None, description="Price of the LLM's tokens; null: unknown."
+    )
     max_tokens: StrictInt = Field(
         default=8192, ge=1, le=131_072, description="Maximum tokens of one answer."
     )
@@ -46,15 +48,21 @@ class CampaignLlm(RemoteModel):
         default=None, ge=-2.0, le=2.0, description="Presence penalty; null: the endpoint's default."
     )
     attempts: StrictInt = Field(
-        default=4, ge=1, le=100, description="Requests for one answer, if all but the last fail."
+        default=4,
+        ge=1,
+        le=100,
+        description="Maximum requests for one answer, as long as they fail.",
     )
     retry_seconds: Number = Field(
-        default=0.5, ge=0.0, le=600.0, description="The pause before the second; they grow."
+        default=0.5,
+        ge=0.0,
+        le=600.0,
+        description="Pause before the second request, in seconds; later pauses are longer.",
     )
     strip_reasoning: StrictBool = Field(
         default=False,
-        description="Leave out what an answer says in <think> and </think> at its beginning. Data "
-        "scripts get answers as they are.",
+        description="Whether to remove the text in <think> and </think> at the beginning of an "
+        "answer. Data scripts get answers as they are.",
     )
 
 
@@ -70,9 +78,13 @@ class AnswerCaching(Request):
     """How a campaign uses the response cache that campaigns share."""
 
     read: StrictBool = Field(
-        default=False, description="Take an equal request's answer, which costs no tokens."
+        default=False,
+        description="Whether to reuse the cached answer to an equal request, which costs no "
+        "tokens.",
     )
-    write: StrictBool = Field(default=False, description="Leave answers that were of use there.")
+    write: StrictBool = Field(
+        default=False, description="Whether to store useful answers in the shared cache."
+    )
 
 
 class ScriptLlms(Request):

@@ -51,7 +51,8 @@ class Comparison(Resource):
     ci95: tuple[float, float]
     p_value: float | None = None
     exact_p_value: float | None = Field(
-        default=None, description="McNemar's exact test, of single 0/1 samples."
+        default=None,
+        description="p-value of McNemar's exact test; null unless samples are single 0/1 values.",
     )
     improves: bool
     second_look: "Comparison | None" = Field(
@@ -73,7 +74,7 @@ class CampaignLoop(Resource):
     loop: int
     parent: int | None = None
     hypothesis: str | None = None
-    steps: list[StepName] = Field(description="Steps that have finished.")
+    steps: list[StepName] = Field(description="Names of the steps that have finished.")
     model: str | None = None
     search_score: float | None = None
     final_score: float | None = None
@@ -95,7 +96,7 @@ class CampaignLoop(Resource):
     reason: str | None = None
     judged: int | None = Field(
         default=None,
-        description="Place in the order of verdicts. The best model is the last accepted one.",
+        description="Position in the order of verdicts. The best model is the last accepted one.",
     )
 
 
@@ -109,6 +110,7 @@ class CampaignStep(Resource):
     finished_at: int | None = None
     output: JsonObject | None = None
     transcript: list[JsonObject] = Field(
-        default_factory=list, description="Calls of the LLM: messages, answer and tokens."
+        default_factory=list,
+        description="Calls of the LLM in this step, each with messages, answer and tokens.",
     )
     jobs: list[str] = Field(default_factory=list)

@@ -13,12 +13,15 @@ from services.contracts.campaigns.loops import CampaignLoop
 class ReportedAttempt(CampaignLoop):
     """A loop with its data and its lesson. Texts are truncated to 2,000 characters."""
 
-    depth: int = Field(description="Attempts between it and the base model, which has 0.")
+    depth: int = Field(
+        description="Number of attempts from the base model, which has 0, to this one."
+    )
     task: str = ""
     code_summary: str = ""
-    rows: int | None = Field(default=None, description="Training rows that were used.")
+    rows: int | None = Field(default=None, description="Number of training rows that were used.")
     contaminated_rows: int | None = Field(
-        default=None, description="Rows that held items of the benchmark and were removed."
+        default=None,
+        description="Number of rows that held items of the benchmark and were removed.",
     )
     training_job: str | None = None
 
@@ -45,9 +48,10 @@ class RoleCost(Resource):
 
     model: str
     calls: int
-    cached_answers: int = Field(default=0, description="Calls that the cache has spared.")
+    cached_answers: int = Field(default=0, description="Number of calls that the cache answered.")
     saved_tokens: int = Field(
-        default=0, description="Tokens that the cached answers cost when they were first given."
+        default=0,
+        description="Number of tokens that the cached answers cost when they were first given.",
     )
     prompt_tokens: int
     completion_tokens: int
@@ -88,7 +92,10 @@ class CampaignCost(Resource):
     job_hours: dict[str, float] = Field(
         default_factory=dict, description="Hours from start to end of each job, summed by kind."
     )
-    gpu_hours: float = Field(default=0.0, description="Hours of each job times its GPUs.")
+    gpu_hours: float = Field(
+        default=0.0,
+        description="GPU hours of the campaign's jobs: the hours of each job times its GPUs.",
+    )
 
 
 class CampaignReport(Resource):
@@ -104,6 +111,6 @@ class CampaignReport(Resource):
     final: FinalComparison | None = None
     cost: CampaignCost
     reproduce_model: str | None = Field(
-        default=None, description="A command that trains the best model again."
+        default=None, description="Command that trains the best model again."
     )
-    reproduce_campaign: str = Field(description="A command that starts the same campaign again.")
+    reproduce_campaign: str = Field(description="Command that starts the same campaign again.")

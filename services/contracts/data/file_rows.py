@@ -37,7 +37,7 @@ class ShowExamples(Request):
     model: ModelId
     method: Method | None = None
     after: RowId | None = Field(
-        default=None, description="The last id of the previous page, or the number of a row."
+        default=None, description="Id of the last row of the previous page, or the number of a row."
     )
     limit: StrictInt = Field(default=5, ge=1, le=MAX_EXAMPLE_ROWS)
 

@@ -33,7 +33,11 @@ class ExpiresAfter(Request):
     """When a file is deleted: a time after it was created."""
 
     anchor: Literal["created_at"] = Field(description="Time that the seconds are counted from.")
-    seconds: StrictInt = Field(ge=3600, le=2_592_000, description="An hour to thirty days.")
+    seconds: StrictInt = Field(
+        ge=3600,
+        le=2_592_000,
+        description="Seconds until the file is deleted: one hour to thirty days.",
+    )
 
 
 class File(Resource):
@@ -57,7 +61,9 @@ class UploadedContent(Resource):
     filename: str
     purpose: FilePurpose
     sha256: str
-    expires_after: ExpiresAfter | None = None
+    expires_after: ExpiresAfter | None = Field(
+        default=None, description="Time after which the file is deleted; null: never."
+    )
 
 
 MAX_PARTS = 10_000

@@ -22,7 +22,7 @@ class BenchmarkEntry(Request):
 
     name: EntryName | None = Field(
         default=None,
-        description="Name in rows and metrics; null: the name of the benchmark.",
+        description="Name of the benchmark in rows and metrics; null: its own name.",
     )
     file: FileId | None = Field(default=None, description="File with the rows of the benchmark.")
     files: dict[BenchmarkName, FileId] | None = Field(
@@ -46,9 +46,13 @@ class BenchmarkEntry(Request):
         default=None, description="Score from which an answer is correct; null: the evaluation's."
     )
     sampling: Sampling | None = Field(
-        default=None, description="Replaces the evaluation's settings one by one."
+        default=None,
+        description="Sampling settings that replace those of the evaluation, one by one.",
     )
-    chat_template_kwargs: ChatTemplateKwargs | None = None
+    chat_template_kwargs: ChatTemplateKwargs | None = Field(
+        default=None,
+        description="Variables of the model's chat template; null: those of the evaluation.",
+    )
     system_prompt: str | None = Field(
         default=None,
         max_length=100_000,
@@ -57,16 +61,24 @@ class BenchmarkEntry(Request):
     keep_reasoning: StrictBool | None = Field(
         default=None, description="Whether graders see the reasoning; null: as the evaluation says."
     )
-    prediction: JsonPrediction | None = None
+    prediction: JsonPrediction | None = Field(
+        default=None,
+        description="Grading of a value in the JSON of an answer; null: the evaluation's.",
+    )
     judge: JudgeModel | None = Field(
         default=None,
         description="Model that grades where a grader needs one; null: the evaluation's.",
     )
     max_samples: StrictInt | None = Field(
-        default=None, ge=1, description="Rows to evaluate on at most; null: the evaluation's."
+        default=None,
+        ge=1,
+        description="Maximum number of rows to evaluate on; null: the evaluation's.",
     )
     samples_per_item: StrictInt | None = Field(
-        default=None, ge=1, le=1024, description="Answers per row; null: the evaluation's."
+        default=None,
+        ge=1,
+        le=1024,
+        description="Number of answers per row; null: the evaluation's.",
     )
 
     def entries(self) -> list["BenchmarkEntry"]:

@@ -32,13 +32,13 @@ class Benchmark(Request):
 
     question: FieldPath = Field(
         default="question",
-        description="Dotted path to a text, to a list of messages, whose texts are joined, or to "
-        "an object, which becomes JSON.",
+        description="Dotted path to the question: a text, a list of messages, whose texts are "
+        "joined, or an object, which becomes JSON.",
     )
     answer: FieldPath | None = Field(
         default="answer",
-        description="Dotted path to a text, a number, or a list of them; for tool_calls also to a "
-        "list of calls; null: the grader needs no gold.",
+        description="Dotted path to the gold: a text, a number, or a list of them; for tool_calls "
+        "also a list of calls; null: the grader needs no gold.",
     )
     answer_range: tuple[StrictInt, StrictInt] | None = Field(
         default=None,
@@ -63,7 +63,8 @@ class Benchmark(Request):
     prompt: str = Field(
         default=QUESTION,
         max_length=100_000,
-        description="Contains {question} once, and {NAME} for each of the fields.",
+        description="Template of the prompt, with {question} once and {NAME} for each of the "
+        "fields.",
     )
     fields: dict[PlaceName, FieldPath] = Field(
         default_factory=dict,
@@ -75,14 +76,14 @@ class Benchmark(Request):
     tests: str | None = Field(
         default=None,
         max_length=100_000,
-        description="Python with the places of fields: the row's only piece of code in `tests`, "
-        "for code_tests.",
+        description="Python template with the places of fields that makes the tests of a row: its "
+        "only piece of code in `tests`, for code_tests.",
     )
     setup: str | None = Field(
         default=None,
         max_length=100_000,
-        description="Python with the places of fields that is run before the program: the row's "
-        "`setup`, for code_tests with setup_field.",
+        description="Python template with the places of fields that is run before the program: the "
+        "row's `setup`, for code_tests with setup_field.",
     )
     subtasks: list[FieldPath] = Field(
         default_factory=list,

@@ -29,8 +29,8 @@ class CompareEvaluations(Request):
 class ToolCallComparison(Resource):
     """How well both state the calls of their golds, each over all its samples."""
 
-    baseline: ToolCallScores
-    candidate: ToolCallScores
+    baseline: ToolCallScores = Field(description="Scores of the baseline's tool calls.")
+    candidate: ToolCallScores = Field(description="Scores of the candidate's tool calls.")
 
 
 class PairedComparison(Resource):
@@ -44,7 +44,7 @@ class PairedComparison(Resource):
 
     candidate: str
     benchmark: str | None = Field(
-        default=None, description="The name of the benchmark, of evaluations of several."
+        default=None, description="Name of the benchmark; null: evaluations of one."
     )
     value: ComparedValue = "correct"
     direction: Direction = "maximize"
@@ -53,10 +53,14 @@ class PairedComparison(Resource):
         description="Significantly better model (``p_adjusted`` below 0.05); null without one.",
     )
     items: int
-    left_out: int = Field(description="Items that only one has, or that have no score.")
-    baseline_errors: int = Field(description="Items of the baseline without an answer or a grade.")
+    left_out: int = Field(
+        description="Number of items that only one evaluation has, or that have no score."
+    )
+    baseline_errors: int = Field(
+        description="Number of items of the baseline without an answer or a grade."
+    )
     candidate_errors: int = Field(
-        description="Items of the candidate without an answer or a grade."
+        description="Number of items of the candidate without an answer or a grade."
     )
     baseline_mean: float
     candidate_mean: float
@@ -64,18 +68,26 @@ class PairedComparison(Resource):
     stderr: float
     ci95: tuple[float, float]
     test: Literal["mcnemar", "paired_t", "paired_permutation"]
-    p_value: float = Field(description="Below 0.05 exactly where ``ci95`` leaves out 0.")
+    p_value: float = Field(
+        description="Two-sided p-value of the difference; below 0.05 exactly where `ci95` "
+        "leaves out 0."
+    )
     exact_p_value: float | None = Field(
-        default=None, description="McNemar's exact test, of single 0/1 samples."
+        default=None,
+        description="p-value of McNemar's exact test; null unless samples are single 0/1 values.",
     )
     p_adjusted: float
     gained: int
     lost: int
-    gained_items: list[int] = Field(description="Rows of the file, counted from 0.")
-    lost_items: list[int]
+    gained_items: list[int] = Field(
+        description="First 1,000 rows on which the candidate is better, counted from 0."
+    )
+    lost_items: list[int] = Field(
+        description="First 1,000 rows on which the candidate is worse, counted from 0."
+    )
     tool_calls: ToolCallComparison | None = Field(
         default=None,
-        description="Differences by measure of tool calls; null without the grader tool_calls.",
+        description="Tool-call scores of both; null without the grader tool_calls.",
     )
 
 

@@ -35,7 +35,8 @@ class CreateEvaluation(JobRequest):
     )
     file: FileId | None = Field(
         default=None,
-        description="Rows of {messages | prompt, gold}; graders with templates need no gold.",
+        description="Benchmark file: rows of {messages | prompt, gold}; graders with templates "
+        "need no gold.",
         examples=["file-abc123"],
     )
     grader: EvaluationGrader = Field(
@@ -51,13 +52,13 @@ class CreateEvaluation(JobRequest):
         default=None,
         min_length=1,
         max_length=MAX_BENCHMARKS,
-        description="Several benchmarks, in place of file and benchmark; the other settings are "
-        "those of the benchmarks that have none of their own.",
+        description="Several benchmarks, in place of file and benchmark; settings of the "
+        "evaluation apply to those without their own.",
     )
     metrics: MetricsVariant = Field(
         default="official",
-        description="`fork`: the measures of panorama and chemcotbench as RD-Agent's fork of "
-        "OpenCompass defines them, for comparison with its tables.",
+        description="Definition of the metrics of panorama and chemcotbench. `fork`: as RD-Agent's "
+        "fork of OpenCompass defines them, for comparison with its tables.",
     )
     split: SplitName | None = Field(
         default=None,
@@ -70,16 +71,21 @@ class CreateEvaluation(JobRequest):
         "highest, which is 1 or the upper end of a score model's range. Where lower scores are "
         "better, the score up to which it does; null: 0 or the lower end.",
     )
-    sampling: Sampling = Field(default_factory=Sampling)
+    sampling: Sampling = Field(
+        default_factory=Sampling, description="Sampling settings of the answers."
+    )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     system_prompt: str | None = Field(
         default=None, max_length=100_000, description="System message before every prompt."
     )
     keep_reasoning: bool = Field(
-        default=False, description="Grade the whole text, not what follows the reasoning."
+        default=False,
+        description="Whether graders see the whole answer instead of the part after the reasoning.",
     )
     prediction: JsonPrediction | None = Field(
-        default=None, description="Grade a value of the JSON in the answer; none is wrong."
+        default=None,
+        description="Grading of a value in the JSON of an answer, in place of the text; an answer "
+        "without it is wrong.",
     )
     judge: JudgeModel | None = Field(
         default=None,
@@ -95,13 +101,16 @@ class CreateEvaluation(JobRequest):
         default=None, description="Limits of the conversations with tools."
     )
     max_samples: StrictInt | None = Field(
-        default=None, ge=1, description="Take the first rows only."
+        default=None,
+        ge=1,
+        description="Maximum number of rows, from the first, to evaluate on; null: all.",
     )
     samples_per_item: StrictInt = Field(
         default=1,
         ge=1,
         le=1024,
-        description="Answers to each row, for avg@n, maj@n and pass@k; needs a temperature.",
+        description="Number of answers per row, for avg@n, maj@n and pass@k; several need a "
+        "temperature above 0.",
     )
     max_concurrency: StrictInt = Field(
         default=64, ge=1, le=1024, description="Maximum concurrent requests to the model."
@@ -110,7 +119,8 @@ class CreateEvaluation(JobRequest):
         default_factory=VllmOptions, description="Options of the vLLM server of a local model."
     )
     fresh: bool = Field(
-        default=False, description="Ask the model even if an equal evaluation has finished."
+        default=False,
+        description="Whether to ask the model even if an equal evaluation has finished.",
     )
 
     @model_validator(mode="after")
@@ -286,16 +296,28 @@ def declared_metric(benchmark: str | Benchmark | None) -> tuple[MetricName | Non
 class BenchmarkOutcome(Resource):
     """One benchmark of an evaluation: its settings and results."""
 
-    name: str | None = None
-    file: str
-    grader: EvaluationGrader
-    benchmark: str | Benchmark | None = None
-    split: SplitName | None = None
-    pass_threshold: float | None = None
-    sampling: Sampling
-    samples_per_item: int = 1
-    metrics: EvaluationMetrics | None = None
-    main_metric: MainMetric | None = None
+    name: str | None = Field(default=None, description="Name of the benchmark in rows and metrics.")
+    file: str = Field(description="File with the rows of the benchmark.")
+    grader: EvaluationGrader = Field(description="Grader of the answers.")
+    benchmark: str | Benchmark | None = Field(
+        default=None, description="Benchmark by name, or one of your own."
+    )
+    split: SplitName | None = Field(
+        default=None, description="Part of the rows that was evaluated; null: all."
+    )
+    pass_threshold: float | None = Field(
+        default=None,
+        description="Score from which an answer counts as correct; null: the grader's highest.",
+    )
+    sampling: Sampling = Field(description="Sampling settings of the answers.")
+    samples_per_item: int = Field(default=1, description="Number of answers per row.")
+    metrics: EvaluationMetrics | None = Field(
+        default=None, description="Metrics of the benchmark; null until all its samples have ended."
+    )
+    main_metric: MainMetric | None = Field(
+        default=None,
+        description="Metric that represents the benchmark in leaderboards, comparisons and means.",
+    )
 
 
 class Evaluation(JobState):
@@ -303,26 +325,49 @@ class Evaluation(JobState):
     ``benchmarks``, in place of the fields of the same names."""
 
     object: Literal["evaluation"] = "evaluation"
-    model: str | RemoteModel
-    file: str | None = None
-    grader: EvaluationGrader | None = None
-    benchmark: str | Benchmark | None = None
-    benchmarks: list[BenchmarkOutcome] | None = None
-    split: SplitName | None = None
-    pass_threshold: float | None = None
-    sampling: Sampling
-    tools: list[Tool] = Field(default_factory=list)
-    multi_turn: MultiTurn | None = None
-    samples_per_item: int = 1
-    metrics: EvaluationMetrics | None = None
+    model: str | RemoteModel = Field(
+        description="Registered model or checkpoint, or a model behind a URL."
+    )
+    file: str | None = Field(
+        default=None, description="File with the rows; null with several benchmarks."
+    )
+    grader: EvaluationGrader | None = Field(
+        default=None, description="Grader of the answers; null with several benchmarks."
+    )
+    benchmark: str | Benchmark | None = Field(
+        default=None, description="Benchmark by name, or one of your own; null: none, or several."
+    )
+    benchmarks: list[BenchmarkOutcome] | None = Field(
+        default=None, description="Outcomes by benchmark, of an evaluation of several; null: one."
+    )
+    split: SplitName | None = Field(
+        default=None, description="Part of the rows that is evaluated; null: all."
+    )
+    pass_threshold: float | None = Field(
+        default=None,
+        description="Score from which an answer counts as correct; null: the grader's highest.",
+    )
+    sampling: Sampling = Field(description="Sampling settings of the answers.")
+    tools: list[Tool] = Field(
+        default_factory=list, description="Tools that the model may call before it answers."
+    )
+    multi_turn: MultiTurn | None = Field(
+        default=None, description="Limits of the conversations with tools; null without tools."
+    )
+    samples_per_item: int = Field(default=1, description="Number of answers per row.")
+    metrics: EvaluationMetrics | None = Field(
+        default=None, description="Metrics over all samples; null until they have ended."
+    )
     main_metric: MainMetric | None = Field(
-        default=None, description="The number that stands for the benchmark."
+        default=None,
+        description="Metric that represents the benchmark in leaderboards and comparisons.",
     )
     macro_average: MacroAverage | None = Field(
         default=None, description="Mean over several benchmarks, once all have metrics."
     )
     cached_from: str | None = Field(
-        default=None, description="The equal evaluation whose answers and grades these are."
+        default=None,
+        description="Id of the equal evaluation whose answers and grades were reused; null: none.",
     )
     not_cached: str | None = Field(
         default=None, description="Reason why no earlier answers were reused; null until the end."

@@ -17,15 +17,19 @@ Direction = Literal["maximize", "minimize"]
 class MainMetric(Resource):
     """The metric that represents a benchmark in leaderboards, comparisons and means."""
 
-    name: str
-    direction: Direction = "maximize"
+    name: str = Field(description="Name of the metric, such as accuracy or mean_score.")
+    direction: Direction = Field(
+        default="maximize", description="Whether higher or lower values of the metric are better."
+    )
     mean: float | None = Field(
         default=None, description="Value of the metric; null: nothing was graded."
     )
     stderr: float | None = Field(
-        default=None, description="Standard error over items; null with one item."
+        default=None, description="Standard error of the value over items; null with one item."
     )
-    ci95: tuple[float, float] | None = None
+    ci95: tuple[float, float] | None = Field(
+        default=None, description="95 % confidence interval of the value; null with one item."
+    )
     share: bool = Field(
         default=True, description="Whether the value is a share, from 0 to 1; else a number."
     )
@@ -39,18 +43,24 @@ class MainMetric(Resource):
 class CallScore(Resource):
     """Each from 0 to 1; 0/0 is 0."""
 
-    precision: float
-    recall: float
-    f1: float
+    precision: float = Field(
+        description="Correct share of the calls or arguments in answers, from 0 to 1."
+    )
+    recall: float = Field(
+        description="Share of the golds' calls or arguments that answers have, from 0 to 1."
+    )
+    f1: float = Field(description="Harmonic mean of precision and recall, from 0 to 1.")
 
 
 class CallCounts(CallScore):
     """The score of one tool or parameter, with its counts."""
 
-    name: str
-    label_count: int = Field(description="Occurrences in golds.")
-    pred_count: int = Field(description="Occurrences in answers.")
-    hit_count: int = Field(description="Occurrences in both, of a sample.")
+    name: str = Field(description="Name of the tool, or of `tool-parameter`.")
+    label_count: int = Field(description="Number of occurrences in golds.")
+    pred_count: int = Field(description="Number of occurrences in answers.")
+    hit_count: int = Field(
+        description="Number of occurrences that a sample's answer and its gold share."
+    )
 
 
 class CallTable(Resource):
@@ -59,20 +69,23 @@ class CallTable(Resource):
     ``micro_avg`` pools the counts, ``macro_avg`` is the unweighted mean.
     """
 
-    entries: list[CallCounts]
+    entries: list[CallCounts] = Field(
+        description="Scores by name, of the most frequent names, those of golds first."
+    )
     left_out: int = Field(
         default=0,
-        description="Names beyond the first 200, and those above 200 characters.",
+        description="Number of names without an entry: those beyond the first 200, and those above "
+        "200 characters.",
     )
-    micro_avg: CallScore
-    macro_avg: CallScore
+    micro_avg: CallScore = Field(description="Scores of the pooled counts of all names.")
+    macro_avg: CallScore = Field(description="Unweighted mean of the scores of all names.")
 
 
 class EqualCalls(Resource):
     """Samples whose calls are those of the gold (``hits``), of all of a kind."""
 
-    hits: int
-    total: int
+    hits: int = Field(description="Number of samples whose calls equal those of the gold.")
+    total: int = Field(description="Number of samples that were compared.")
 
 
 class ToolCallScores(Resource):
@@ -82,9 +95,9 @@ class ToolCallScores(Resource):
     else the first. ``single`` and ``multi`` are samples whose gold has one call, and several.
     """
 
-    tools: CallTable
+    tools: CallTable = Field(description="Scores by tool.")
     parameters: CallTable = Field(
-        description="Counts by `tool-parameter`; a parameter is right where its value is."
+        description="Scores by `tool-parameter`; a parameter is right where its value is."
     )
-    single: EqualCalls
-    multi: EqualCalls
+    single: EqualCalls = Field(description="Samples whose gold has one call.")
+    multi: EqualCalls = Field(description="Samples whose gold has several calls.")

@@ -15,9 +15,9 @@ ParsingOutcome = Literal["parsed", "no_json", "invalid_json"]
 class ItemEstimate(Resource):
     """A mean over items, with its standard error and its 95 % interval."""
 
-    mean: float
-    stderr: float
-    ci95: tuple[float, float]
+    mean: float = Field(description="Mean over items.")
+    stderr: float = Field(description="Standard error of the mean, over items.")
+    ci95: tuple[float, float] = Field(description="95 % confidence interval of the mean.")
 
 
 class MacroAverage(Resource):
@@ -27,34 +27,45 @@ class MacroAverage(Resource):
     """
 
     metrics: dict[str, str] = Field(
-        default_factory=dict, description="Averaged metric by benchmark."
+        default_factory=dict, description="Name of the averaged metric, by benchmark."
     )
-    mean: ItemEstimate | None = None
-    missing: str | None = Field(default=None, description="Reason why there is no mean.")
+    mean: ItemEstimate | None = Field(
+        default=None,
+        description="Unweighted mean of the benchmarks' main metrics; null: missing says why.",
+    )
+    missing: str | None = Field(
+        default=None, description="Reason why there is no mean; null: there is one."
+    )
 
 
 class TrainingOverlap(Resource):
     """How many items of the benchmark a training file of the model or of its ancestors holds."""
 
-    file: str
-    compared: int = Field(description="Items that were looked for: at most the first 20,000.")
+    file: str = Field(description="Training file that was searched.")
+    compared: int = Field(
+        description="Number of items that were looked for: at most the first 20,000."
+    )
     items: int = Field(
         description="Number of compared items that occur in a row as a whole, or with 13 "
         "consecutive words."
     )
-    rows: int = Field(description="Rows of the file.")
+    rows: int = Field(description="Number of rows of the training file.")
 
 
 class MeasureEstimate(Resource):
     """The mean of a number that the grader reports for each answer."""
 
-    mean: float
-    samples: int = Field(description="Answers that have this figure.")
+    mean: float = Field(description="Mean of the measure over items.")
+    samples: int = Field(description="Number of answers that have the measure.")
     stderr: float | None = Field(
-        default=None, description="Standard error over items; null with one item."
+        default=None, description="Standard error of the mean over items; null with one item."
     )
-    ci95: tuple[float, float] | None = None
-    lower_is_better: bool = False
+    ci95: tuple[float, float] | None = Field(
+        default=None, description="95 % confidence interval of the mean; null with one item."
+    )
+    lower_is_better: bool = Field(
+        default=False, description="Whether lower values of the measure are better."
+    )
 
 
 class ToolUseMetrics(Resource):
@@ -64,12 +75,12 @@ class ToolUseMetrics(Resource):
     counts why conversations ended, as the finish reasons of rollouts.
     """
 
-    calls: int
-    failed_calls: int
-    malformed_calls: int
-    endings: dict[str, int]
+    calls: int = Field(description="Number of tool calls that were run.")
+    failed_calls: int = Field(description="Number of tool calls that were run and gave no reply.")
+    malformed_calls: int = Field(description="Number of tool calls that could not be read.")
+    endings: dict[str, int] = Field(description="Number of conversations by finish reason.")
     per_sample: dict[str, MeasureEstimate] = Field(
-        description="Means of turns, calls, failed_calls and malformed_calls."
+        description="Means per sample of turns, calls, failed_calls and malformed_calls."
     )
 
 
@@ -83,29 +94,42 @@ class EvaluationMetrics(Resource):
     ``mean_score`` is the mean over the scored samples, its interval normal.
     """
 
-    samples: int
-    correct: int
-    errors: int
-    items: int | None = Field(default=None, description="Rows of the file.")
-    samples_per_item: int = 1
-    left_out: int = Field(
-        default=0, description="Samples that failing tools, graders or engines lost."
+    samples: int = Field(
+        description="Number of samples, without those that the infrastructure lost."
     )
-    left_out_causes: dict[InfrastructureCause, int] | None = None
+    correct: int = Field(description="Number of correct samples.")
+    errors: int = Field(
+        description="Number of samples without an answer or a score; they count as incorrect."
+    )
+    items: int | None = Field(default=None, description="Number of rows that were evaluated.")
+    samples_per_item: int = Field(default=1, description="Number of answers per row.")
+    left_out: int = Field(
+        default=0,
+        description="Number of samples lost to failing tools, graders or engines; no other number "
+        "has them.",
+    )
+    left_out_causes: dict[InfrastructureCause, int] | None = Field(
+        default=None, description="Number of lost samples by cause; null: none was lost."
+    )
     unanswered: int = Field(
         default=0, description="Number of errors in which the model gave no answer."
     )
     unparsable: int = Field(
-        default=0, description="Graded answers in which a grader with golds found nothing."
+        default=0,
+        description="Number of graded answers in which a grader with golds found nothing to "
+        "compare.",
     )
     parsing: dict[ParsingOutcome, int] | None = Field(
-        default=None, description="Answers by what became of their JSON, if that was graded."
+        default=None,
+        description="Number of answers by what became of their JSON; null unless it was graded.",
     )
     pass_at_k: dict[str, ItemEstimate] | None = Field(
         default=None, description="Unbiased pass@k by k; null with one sample per item."
     )
     majority: ItemEstimate | None = Field(
-        default=None, description="maj@n: the most frequent compared answer of an item is right."
+        default=None,
+        description="Estimate of maj@n: whether the most frequent compared answer of an item is "
+        "right; null with one sample per item.",
     )
     measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
         default=None,
@@ -122,18 +146,30 @@ class EvaluationMetrics(Resource):
         description="Main metric by the grader's definition; null: the grader names none, and "
         "accuracy is the main metric.",
     )
-    accuracy: float
-    mean_score: float | None = None
+    accuracy: float = Field(
+        description="Share of correct samples, from 0 to 1; avg@n with several samples per item."
+    )
+    mean_score: float | None = Field(
+        default=None,
+        description="Mean score of the scored samples, in the grader's unit; null: none was "
+        "scored.",
+    )
     mean_score_stderr: float | None = Field(
         default=None, description="Standard error of the mean score; null with one item."
     )
-    mean_score_ci95: tuple[float, float] | None = None
-    stderr: float
-    ci95: tuple[float, float]
-    prompt_tokens: int
-    completion_tokens: int
-    generation_seconds: float
-    tokens_per_second: float
+    mean_score_ci95: tuple[float, float] | None = Field(
+        default=None, description="95 % confidence interval of the mean score; null with one item."
+    )
+    stderr: float = Field(description="Standard error of the accuracy, over items.")
+    ci95: tuple[float, float] = Field(
+        description="95 % confidence interval of the accuracy (Wilson score), over items."
+    )
+    prompt_tokens: int = Field(description="Number of prompt tokens of all samples.")
+    completion_tokens: int = Field(description="Number of sampled tokens of all samples.")
+    generation_seconds: float = Field(
+        description="Seconds spent on answers, over all attempts of the job."
+    )
+    tokens_per_second: float = Field(description="Mean rate of sampled tokens per second.")
     training_overlap: list[TrainingOverlap] | None = Field(
         default=None,
         description="Items found in training files, by file; null for a model whose training data "
@@ -162,7 +198,7 @@ class ToolUse(Resource):
 
     trajectory: str
     turns: int
-    calls: int = Field(description="Calls that were run.")
+    calls: int = Field(description="Number of calls that were run.")
     failed_calls: int
     malformed_calls: int
 
@@ -177,14 +213,14 @@ class SampleResult(Resource):
     id: str
     object: Literal["evaluation.result"] = "evaluation.result"
     benchmark: str | None = Field(
-        default=None, description="The name of the benchmark, of an evaluation of several."
+        default=None, description="Name of the benchmark; null: an evaluation of one."
     )
     index: int = Field(description="Row of the file, counted from 0.")
     sample: int = Field(
         default=0, description="Number of the sample among those of the row, from 0."
     )
     prompt: str | None = Field(
-        default=None, description="The head of what was asked: up to 8,000 characters."
+        default=None, description="Beginning of the prompt, up to 8,000 characters."
     )
     tags: list[str] = Field(
         default_factory=list,
@@ -193,21 +229,24 @@ class SampleResult(Resource):
     )
     gold: list[str]
     answer: str | None
-    extracted: str | None = Field(default=None, description="Answer as the grader compared it.")
+    extracted: str | None = Field(
+        default=None, description="Part of the answer that the grader compared."
+    )
     parsing: ParsingOutcome | None = None
-    group: str | None = Field(default=None, description="The sub-task of the row.")
+    group: str | None = Field(default=None, description="Sub-task of the row; null: none.")
     measures: dict[str, float] | None = Field(
-        default=None, description="Numbers of this answer beside its score."
+        default=None, description="Measures of the answer beside its score, by name."
     )
     tools: ToolUse | None = Field(default=None, description="Use of tools; null without tools.")
     score: float | None = None
     correct: bool | None
     finish_reason: str | None = Field(
-        default=None, description="The endpoint's; with tools, that of the conversation."
+        default=None,
+        description="Finish reason of the endpoint; with tools, that of the conversation.",
     )
     error: str | None = None
     left_out: LeftOut | None = Field(
-        default=None, description="Set where the infrastructure failed, not the answer."
+        default=None, description="Loss of the sample to failing infrastructure; null: none."
     )
     status_code: int | None = None
     attempts: int = 1

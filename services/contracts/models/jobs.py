@@ -14,8 +14,13 @@ from services.contracts.models.registered import HubName, Suffix
 class DownloadModel(Request):
     """The body of POST /v1/models/{id}/download. A download needs neither GPU nor CPU slot."""
 
-    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
-    metadata: Metadata | None = None
+    priority: StrictInt = Field(
+        default=0, ge=-100, le=100, description="Priority among queued jobs; higher ones run first."
+    )
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Labels of the job: up to 16 pairs of strings, by which jobs can be listed.",
+    )
 
 
 class CreateDownload(JobRequest):
@@ -32,33 +37,42 @@ class Download(JobState):
     """
 
     object: Literal["model.download"] = "model.download"
-    model: str
-    hub_id: HubName | None = Field(default=None, description="Repository of the hub.")
+    model: str = Field(description="Registered hub model that is downloaded.")
+    hub_id: HubName | None = Field(default=None, description="Repository of the model on the hub.")
     commit: str | None = Field(default=None, description="Commit that was downloaded.")
-    bytes: int | None = Field(default=None, description="Size of the files once all are here.")
+    bytes: int | None = Field(
+        default=None, description="Size of the downloaded files in bytes; null until all are here."
+    )
 
 
 class MergeModel(Request):
     """The body of POST /v1/models/{id}/merge. A merge runs on the CPU."""
 
-    suffix: Suffix = Field(default="merged", description="Part of the merged model's name.")
-    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
-    metadata: Metadata | None = None
+    suffix: Suffix = Field(default="merged", description="Suffix in the merged model's name.")
+    priority: StrictInt = Field(
+        default=0, ge=-100, le=100, description="Priority among queued jobs; higher ones run first."
+    )
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Labels of the job: up to 16 pairs of strings, by which jobs can be listed.",
+    )
 
 
 class CreateMerge(JobRequest):
     """The request of a merge job: the adapter or checkpoint, and the suffix of the result."""
 
     model: str = Field(description="The adapter or checkpoint to merge.")
-    suffix: Suffix = Field(default="merged", description="Part of the merged model's name.")
+    suffix: Suffix = Field(default="merged", description="Suffix in the merged model's name.")
 
 
 class Merge(JobState):
     """A job that merges a model."""
 
     object: Literal["model.merge"] = "model.merge"
-    model: str
-    merged_model: str | None = Field(default=None, description="The registered result.")
+    model: str = Field(description="Adapter or checkpoint that is merged.")
+    merged_model: str | None = Field(
+        default=None, description="Name of the merged model; null until it is registered."
+    )
 
 
 HUB = "hf"
@@ -120,11 +134,16 @@ class ExportModel(Request):
     """The body of POST /v1/models/{id}/export. An export runs on the CPU."""
 
     destination: Destination = Field(
-        description="A folder, hf://owner/name, or another URL of fsspec's, that the operator "
-        "allows."
+        description="Destination that the operator allows: a folder, hf://owner/name, or another "
+        "URL of fsspec."
     )
-    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
-    metadata: Metadata | None = None
+    priority: StrictInt = Field(
+        default=0, ge=-100, le=100, description="Priority among queued jobs; higher ones run first."
+    )
+    metadata: Metadata | None = Field(
+        default=None,
+        description="Labels of the job: up to 16 pairs of strings, by which jobs can be listed.",
+    )
 
 
 class CreateExport(JobRequest):
@@ -132,8 +151,8 @@ class CreateExport(JobRequest):
 
     model: str = Field(description="The model whose files are exported.")
     destination: Destination = Field(
-        description="A folder, hf://owner/name, or another URL of fsspec's, that the operator "
-        "allows."
+        description="Destination that the operator allows: a folder, hf://owner/name, or another "
+        "URL of fsspec."
     )
 
 
@@ -141,8 +160,17 @@ class Export(JobState):
     """A job that exports a model."""
 
     object: Literal["model.export"] = "model.export"
-    model: str
-    destination: str
-    files: int | None = None
-    bytes: int | None = None
-    commit: str | None = Field(default=None, description="Commit of the hub repository.")
+    model: str = Field(description="Model whose files are exported.")
+    destination: str = Field(
+        description="Destination of the files: a folder, hf://owner/name, or another URL of fsspec."
+    )
+    files: int | None = Field(
+        default=None, description="Number of exported files; null until the job has a result."
+    )
+    bytes: int | None = Field(
+        default=None,
+        description="Size of the exported files in bytes; null until the job has succeeded.",
+    )
+    commit: str | None = Field(
+        default=None, description="Commit of the hub repository; null for other destinations."
+    )

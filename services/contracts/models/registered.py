@@ -43,7 +43,8 @@ class RegisterModel(Request):
         description="Path relative to the operator's model root: a folder, or a GGUF file.",
     )
     hub_id: HubName | None = Field(
-        default=None, description="Downloaded when first used, or by a download job."
+        default=None,
+        description="Repository of the hub, downloaded when first used or by a download job.",
     )
     revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = None
     base: ModelId | None = Field(
@@ -85,7 +86,7 @@ class DataFile(Resource):
 
     file: str
     sha256: str | None = None
-    num_samples: int | None = Field(default=None, description="Rows drawn; null: all.")
+    num_samples: int | None = Field(default=None, description="Number of rows drawn; null: all.")
 
 
 class Lineage(Resource):
@@ -97,7 +98,9 @@ class Lineage(Resource):
 
     job_id: str
     parent: str
-    merged: bool = Field(default=False, description="Merged from the parent, not trained.")
+    merged: bool = Field(
+        default=False, description="Whether the model was merged from the parent, not trained."
+    )
     training_file: str | None = None
     training_file_sha256: str | None = None
     validation_file: str | None = None
@@ -117,7 +120,7 @@ class Lineage(Resource):
     )
     needs_merge: bool = Field(
         default=False,
-        description="The adapter changes more weights than engines can apply.",
+        description="Whether the adapter changes more weights than engines can apply.",
     )
     library_versions: dict[str, str]
 
@@ -140,7 +143,9 @@ class Model(Resource):
 class RemoteModel(Request):
     """A model behind an OpenAI-compatible URL whose origin the operator allows."""
 
-    base_url: AnyHttpUrl = Field(description="Base URL, up to and including /v1.")
+    base_url: AnyHttpUrl = Field(
+        description="Base URL of an OpenAI-compatible server, up to and including /v1."
+    )
     model: str = Field(min_length=1, max_length=200, description="Name of the model at its server.")
 
     @property

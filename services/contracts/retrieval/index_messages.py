@@ -35,12 +35,13 @@ class BuildIndex(_Message):
 
     action: Literal["build"] = "build"
     index: IndexName
-    corpus: Path = Field(description="A file of rows, or a folder of text.")
+    corpus: Path = Field(description="Corpus: a file of rows, or a folder of text.")
     corpus_name: str = Field(min_length=1, description="Display name of the corpus.")
     vectors: Path | None = Field(
         default=None,
-        description="A flat faiss index with the encoder's vectors of the passages, in their "
-        "order; a folder of its parts; null: they are computed.",
+        description="Precomputed vectors: a flat faiss index with the encoder's vectors of the "
+        "passages, in their order, or a folder of its parts; null: they are "
+        "computed.",
     )
     specification: IndexSpecification
     build: str = Field(min_length=1, max_length=100)

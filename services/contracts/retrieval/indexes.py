@@ -60,7 +60,8 @@ class IndexSpecification(Request):
     encoder: str | None = Field(
         default=None,
         max_length=512,
-        description="A sentence-transformers model: its folder or hub name; null: the built-in.",
+        description="Encoder of the index, a sentence-transformers model by folder or hub name; "
+        "null: the built-in.",
     )
     dense: DenseKind = Field(default=DenseKind.AUTO, description="Storage of the vectors.")
 
@@ -111,7 +112,7 @@ class CreateIndexingJob(IndexSpecification, JobRequest):
     file: str = Field(
         min_length=1,
         max_length=200,
-        description="Rows of {id, contents} or {title, text, metadata}.",
+        description="Corpus file: rows of {id, contents} or {title, text, metadata}.",
         examples=["file-abc123"],
     )
     encoder: str | None = Field(
@@ -124,24 +125,33 @@ class CreateIndexingJob(IndexSpecification, JobRequest):
 class IndexBuildMetrics(Resource):
     """Metrics of a build; ``seconds`` are those of the completing attempt."""
 
-    documents: int
-    bytes_on_disk: int
-    seconds: float
-    documents_per_second: float
+    documents: int = Field(description="Number of indexed documents.")
+    bytes_on_disk: int = Field(description="Size of the version on disk, in bytes.")
+    seconds: float = Field(description="Seconds of the attempt that completed the build.")
+    documents_per_second: float = Field(description="Mean rate of indexed documents per second.")
 
 
 class IndexingJob(JobState):
     """A job that builds an index."""
 
     object: Literal["indexing.job"] = "indexing.job"
-    index: str
-    file: str
-    mode: IndexMode
-    language: str | None
-    encoder: str | None
-    dense: DenseKind
-    version: str | None = Field(default=None, description="The version of the index it made.")
-    metrics: IndexBuildMetrics | None = None
+    index: str = Field(description="Name of the index.")
+    file: str = Field(description="Corpus file that is indexed.")
+    mode: IndexMode = Field(description="Search mode of the index.")
+    language: str | None = Field(
+        description="Language of the stemmer, by Snowball's name; null: no stemming."
+    )
+    encoder: str | None = Field(
+        description="Model that turns passages into vectors; null: the built-in one."
+    )
+    dense: DenseKind = Field(description="Storage of the vectors.")
+    version: str | None = Field(
+        default=None,
+        description="Version of the index that the job made; null until it has succeeded.",
+    )
+    metrics: IndexBuildMetrics | None = Field(
+        default=None, description="Metrics of the build; null until it has succeeded."
+    )
 
 
 MAX_DOCUMENTS = 1000

@@ -31,10 +31,13 @@ class RetrieveRequest(BaseModel):
 
     queries: list[str] = Field(max_length=MAX_QUERIES)
     topk: StrictInt | None = Field(
-        default=None, ge=0, le=MAX_TOPK, description="Passages per query; null or 0: the default."
+        default=None,
+        ge=0,
+        le=MAX_TOPK,
+        description="Number of passages per query; null or 0: the default.",
     )
     return_scores: StrictBool = Field(
-        default=False, description="Return each passage with its score."
+        default=False, description="Whether to return each passage with its score."
     )
     index: IndexName | None = Field(
         default=None,
@@ -77,7 +80,7 @@ class SearchRequest(Request):
     """A search of one index."""
 
     query: str | Annotated[list[str], Field(max_length=MAX_QUERIES)] = Field(
-        description="One query, or a list."
+        description="Text of one query, or a list of them."
     )
     index: IndexName | None = Field(
         default=None, description="Index to search; null: the default one."
@@ -87,9 +90,11 @@ class SearchRequest(Request):
     )
     topk: StrictInt | None = Field(default=None, ge=0, le=MAX_TOPK)
     filter: Filter | None = None
-    highlights: StrictBool = Field(default=False, description="Highlight the words of the query.")
+    highlights: StrictBool = Field(
+        default=False, description="Whether to highlight the words of the query."
+    )
     rerank: StrictBool = Field(
-        default=False, description="Rerank the best passages by a slower, better score."
+        default=False, description="Whether to rerank the best passages by a slower, better score."
     )
     timeout: Number | None = Field(
         default=None, gt=0, le=3600, description="Time limit in seconds."
@@ -100,7 +105,7 @@ class HitPart(Resource):
     """A passage's rank in one of the rankings that a hybrid search fuses."""
 
     mode: IndexMode
-    rank: int = Field(description="Rank, from 1.")
+    rank: int = Field(description="Rank of the passage, counted from 1.")
     score: float
 
 

@@ -15,7 +15,7 @@ class StepRewards(Resource):
 
     step: int
     mean: float
-    counts: list[int] = Field(description="Counts in the same bins.")
+    counts: list[int] = Field(description="Number of rewards in each bin of the histogram.")
 
 
 class RewardHistogram(Resource):

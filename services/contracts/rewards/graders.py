@@ -63,7 +63,9 @@ class ToolCallsGrader(Request):
     path: str = Field(
         default="label", max_length=200, description="Dotted path to the calls in a JSON answer."
     )
-    strict_types: StrictBool = Field(default=False, description='Tell 100 from "100".')
+    strict_types: StrictBool = Field(
+        default=False, description='Whether 100 and "100" are different values.'
+    )
 
 
 class BoxedIntegerGrader(Request):
@@ -86,7 +88,12 @@ class ChoiceGrader(Request):
     """
 
     type: Literal["choice"] = "choice"
-    options: StrictInt = Field(default=10, ge=2, le=26, description="Letters from A that count.")
+    options: StrictInt = Field(
+        default=10,
+        ge=2,
+        le=26,
+        description="Number of options: the letters from A that count as answers.",
+    )
 
 
 GoldGrader = (
@@ -104,7 +111,7 @@ class MathGrader(Request):
 
     type: Literal["math"] = "math"
     ordered: StrictBool = Field(
-        default=False, description="The order of a list matters, as in a tuple."
+        default=False, description="Whether the order of a list matters, as in a tuple."
     )
 
 
@@ -134,12 +141,12 @@ class ChemistryGrader(Request):
 
     type: Literal["chemistry"] = "chemistry"
     tasks: list[Literal["mol_und", "mol_edit", "mol_opt", "reaction"]] = Field(
-        min_length=1, max_length=4, description="Tasks that the rows may belong to."
+        min_length=1, max_length=4, description="Chemistry tasks that the rows may belong to."
     )
     metrics: MetricsVariant = Field(
         default="official",
-        description="`fork`: an answer without a number is the number 0, and logp is plain "
-        "MolLogP.",
+        description="Definition of the metrics. `fork`: an answer without a number is the "
+        "number 0, and logp is plain MolLogP.",
     )
 
 
@@ -157,8 +164,9 @@ class PanoramaGrader(Request):
     )
     metrics: MetricsVariant = Field(
         default="official",
-        description="`fork`: par4pc has no silver answers, and the F1 of all options pooled; "
-        "noc4pc leaves answers without a code out of its macro F1.",
+        description="Definition of the metrics. `fork`: par4pc has no silver answers, and the "
+        "F1 of all options pooled; noc4pc leaves answers without a code out of its "
+        "macro F1.",
     )
 
 
@@ -174,7 +182,8 @@ class FunctionCallsGrader(Request):
     type: Literal["function_calls"] = "function_calls"
     expects: Literal["calls", "no_calls"] = Field(
         default="calls",
-        description="no_calls: no function fits, and an answer without calls is right.",
+        description="Expected calls. no_calls: no function fits, and an answer without calls is "
+        "right.",
     )
 
 

@@ -22,10 +22,10 @@ class RunGrader(Request):
     """A grader or a reward, the text to score, and the row that it answers."""
 
     grader: Reward
-    model_sample: str = Field(max_length=1_000_000, description="The text of the model.")
+    model_sample: str = Field(max_length=1_000_000, description="Answer of the model to grade.")
     item: JsonObject = Field(
         default_factory=dict,
-        description="The row; its gold, or answer, is what rewards compare with.",
+        description="Row of the file; rewards compare with its gold or answer.",
     )
 
 

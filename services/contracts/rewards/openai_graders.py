@@ -113,7 +113,7 @@ class SamplingParams(Request):
         default=None,
         gt=0.0,
         le=1.0,
-        description="Nucleus of the sampling: its share of probability.",
+        description="Nucleus sampling: share of the probability mass to sample from.",
     )
 
 
@@ -122,12 +122,19 @@ class ScoreModelGrader(Request):
 
     type: Literal["score_model"] = "score_model"
     name: Name = Field(description="Name of the grader.")
-    model: JudgeModel
+    model: JudgeModel = Field(
+        description="Grading model: a name of the operator's TEMPER_JUDGE_MODELS, or a model "
+        "behind a URL whose origin the operator allows."
+    )
     input: Messages = Field(description="Messages to the grading model.")
     range: Annotated[list[Number], Field(min_length=2, max_length=2)] = Field(
-        default_factory=lambda: [0.0, 1.0], description="Least and largest score."
+        default_factory=lambda: [0.0, 1.0],
+        description="Least and largest score that the model may give.",
     )
-    sampling_params: SamplingParams | None = None
+    sampling_params: SamplingParams | None = Field(
+        default=None,
+        description="Sampling settings of the grading model; null: the server's defaults.",
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -141,7 +148,10 @@ class LabelModelGrader(Request):
 
     type: Literal["label_model"] = "label_model"
     name: Name = Field(description="Name of the grader.")
-    model: JudgeModel
+    model: JudgeModel = Field(
+        description="Grading model: a name of the operator's TEMPER_JUDGE_MODELS, or a model "
+        "behind a URL whose origin the operator allows."
+    )
     input: Messages = Field(description="Messages to the grading model.")
     labels: list[Label] = Field(
         min_length=1, max_length=100, description="Labels that the grading model may give."
@@ -149,7 +159,10 @@ class LabelModelGrader(Request):
     passing_labels: list[Label] = Field(
         min_length=1, max_length=100, description="Labels that score 1."
     )
-    sampling_params: SamplingParams | None = None
+    sampling_params: SamplingParams | None = Field(
+        default=None,
+        description="Sampling settings of the grading model; null: the server's defaults.",
+    )
 
     @model_validator(mode="after")
     def _subset(self) -> Self:
@@ -172,7 +185,9 @@ class PythonGrader(Request):
         description="Python source that defines grade(sample, item).",
     )
     image_tag: str | None = Field(
-        default=None, max_length=200, description="Accepted without effect."
+        default=None,
+        max_length=200,
+        description="Image tag of OpenAI's format, which has no effect.",
     )
 
 

@@ -61,8 +61,8 @@ class RetoolReward(Request):
     )
     equivalence: Literal["exact", "math"] = Field(
         default="exact",
-        description="math: expressions that mean the same are equal, but an unevaluated "
-        "expression does not equal a number.",
+        description="Comparison of the answer with the gold. math: expressions that mean the same "
+        "are equal, but an unevaluated expression does not equal a number.",
     )
     ordered: StrictBool = Field(
         default=False,
@@ -94,7 +94,9 @@ class HttpReward(Request):
 
     type: Literal["http"] = "http"
     url: AnyHttpUrl = Field(description="URL of the service; the operator must allow its origin.")
-    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds of one attempt.")
+    timeout: Number = Field(
+        default=30.0, gt=0.0, le=600.0, description="Time limit of one attempt, in seconds."
+    )
 
 
 class CallableReward(Request):
@@ -105,11 +107,13 @@ class CallableReward(Request):
     """
 
     type: Literal["callable"] = "callable"
-    function: DottedPath = Field(description="One that the operator allows.")
+    function: DottedPath = Field(description="Function, as module:name, that the operator allows.")
     arguments: JsonObject = Field(
         default_factory=dict, description="Further arguments of the function, by keyword."
     )
-    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Time limit in seconds.")
+    timeout: Number = Field(
+        default=30.0, gt=0.0, le=600.0, description="Time limit of one call, in seconds."
+    )
 
 
 class AgentReward(Request):
@@ -134,7 +138,9 @@ class EnvironmentReward(Request):
 
     type: Literal["environment"] = "environment"
     steps: StepRewards = Field(
-        default=StepRewards.SUM, description="The sum of all rewards, or only the last one."
+        default=StepRewards.SUM,
+        description="Combination of the environment's rewards: the sum of all, or only the last "
+        "one.",
     )
 
 
@@ -142,17 +148,23 @@ class RewardModelReward(Request):
     """The score of a sequence classifier with one label, over the whole conversation."""
 
     type: Literal["reward_model"] = "reward_model"
-    model: str = Field(min_length=1, max_length=300, description="A registered model.")
+    model: str = Field(
+        min_length=1,
+        max_length=300,
+        description="Registered reward model that scores conversations.",
+    )
     max_length: StrictInt = Field(
         default=4096,
         ge=16,
         le=1_048_576,
-        description="Tokens; longer texts are truncated at the start.",
+        description="Maximum tokens of a conversation; longer ones are truncated at the start.",
     )
     batch_size: StrictInt = Field(
-        default=8, ge=1, le=256, description="Conversations that are scored at once."
+        default=8, ge=1, le=256, description="Number of conversations that are scored at once."
     )
-    sigmoid: StrictBool = Field(default=False, description="A score between 0 and 1.")
+    sigmoid: StrictBool = Field(
+        default=False, description="Whether scores are mapped to between 0 and 1."
+    )
 
 
 class RowChecker(Request):
@@ -174,10 +186,13 @@ class RowChecker(Request):
     arguments: CheckerArguments = TESTLIB_ARGUMENTS
     verdict: CheckerVerdict = Field(
         default=CheckerVerdict.EXIT_STATUS,
-        description="exit_status: testlib's, of which 0 is right and 1, 2, 4 and 8 are wrong. "
-        "printed: the last word that it prints, 1 for right, 0 for wrong, or a share between.",
+        description="Form of the checker's verdict. exit_status: testlib's, of which 0 is right "
+        "and 1, 2, 4 and 8 are wrong. printed: the last word that it prints, 1 for "
+        "right, 0 for wrong, or a share between.",
     )
-    timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a verdict.")
+    timeout: Number = Field(
+        default=10.0, gt=0.0, le=120.0, description="Time limit of one verdict, in seconds."
+    )
     files: dict[str, str] = Field(
         default={},
         max_length=20,
@@ -207,28 +222,35 @@ class CodeTestsReward(Request):
 
     type: Literal["code_tests"] = "code_tests"
     field: FieldName = Field(default="tests", description="Field of the row with its tests.")
-    language: Language = Language.PYTHON
+    language: Language = Field(
+        default=Language.PYTHON, description="Programming language of the code in answers."
+    )
     setup_field: FieldName | None = Field(
         default=None,
-        description="A field of the row with Python that is run before the block, where tests are "
-        "code or call a function: what a prompt begins with, such as imports.",
+        description="Field of the row with Python that is run before the code of the answer, where "
+        "tests are code or call a function: what a prompt begins with, such as imports; "
+        "null: none.",
     )
     partial: StrictBool = Field(
-        default=True, description="False: 1 when all tests pass and 0 otherwise."
+        default=True,
+        description="Whether the reward is the share of passed tests; false: 1 when all tests pass "
+        "and 0 otherwise.",
     )
     tolerance: Number = Field(
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="Numbers in outputs and return values may differ by this much, relative or "
-        "absolute.",
+        description="Largest difference, relative or absolute, of equal numbers in outputs and "
+        "return values.",
     )
     checker: RowChecker | None = Field(
         default=None,
-        description="Judges outputs in place of a comparison; not for tests that are code or call "
-        "a function.",
+        description="Program that judges outputs in place of a comparison; not for tests that are "
+        "code or call a function.",
     )
-    run_timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a test.")
+    run_timeout: Number = Field(
+        default=10.0, gt=0.0, le=120.0, description="Time limit of one test, in seconds."
+    )
     memory_limit_mb: StrictInt = Field(
         default=1024, ge=16, le=65_536, description="Memory limit of a program in MiB."
     )
@@ -246,7 +268,10 @@ class JudgeReward(Request):
     """
 
     type: Literal["judge"] = "judge"
-    model: JudgeModel
+    model: JudgeModel = Field(
+        description="Judge: a name of the operator's TEMPER_JUDGE_MODELS, or a model behind a URL "
+        "whose origin the operator allows."
+    )
     prompt: str = Field(
         min_length=1, max_length=100_000, description="Template of the judge's prompt."
     )
@@ -289,12 +314,15 @@ class PairwiseJudgeReward(Request):
     """
 
     type: Literal["pairwise_judge"] = "pairwise_judge"
-    model: JudgeModel
+    model: JudgeModel = Field(
+        description="Judge: a name of the operator's TEMPER_JUDGE_MODELS, or a model behind a URL "
+        "whose origin the operator allows."
+    )
     rubric: str = Field(
         default="The better answer is correct, does what was asked, and is no longer than needed.",
         min_length=1,
         max_length=20_000,
-        description="Criteria by which the judge compares.",
+        description="Criteria by which the judge compares two answers.",
     )
     max_tokens: StrictInt = Field(
         default=1024, ge=1, le=131_072, description="Maximum tokens of the judge's answer."
@@ -318,7 +346,7 @@ class ExtensionReward(Request):
         description="Name of an entry point in the group temper.rewards.",
     )
     settings: JsonObject = Field(
-        default_factory=dict, description="Settings, as the extension declares them."
+        default_factory=dict, description="Settings of the extension, as it declares them."
     )
 
 
@@ -370,9 +398,9 @@ class WeightedReward(Request):
         description="Name of the component in metrics and trajectories.",
     )
     weight: Number = Field(default=1.0, description="Weight of the component in the sum.")
-    reward: Reward = Field(description="Reward of the component.")
+    reward: Reward = Field(description="Reward whose score is the component's.")
     sources: Sources | None = Field(
         default=None,
-        description="Sources of the rows that it scores, by their field source or data_source; "
-        "null: all rows.",
+        description="Sources of the rows that the component scores, by their field source or "
+        "data_source; null: all rows.",
     )

@@ -42,7 +42,7 @@ class AgentSequence(Resource):
 class AgentRecord(Resource):
     """What a session of an agent recorded beside the trajectory's own sequence."""
 
-    model_calls: int = Field(description="Requests that the model answered.")
+    model_calls: int = Field(description="Number of requests that the model answered.")
     reward: float | None = Field(
         default=None, description="Reward that the agent gave; null if it gave none."
     )

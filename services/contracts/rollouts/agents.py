@@ -20,10 +20,10 @@ class AgentLimits(Request):
     """Bounds of one session of an agent."""
 
     timeout: Number = Field(
-        default=600.0, gt=0.0, le=86_400.0, description="Seconds that a session may take."
+        default=600.0, gt=0.0, le=86_400.0, description="Time limit of a session, in seconds."
     )
     max_model_calls: StrictInt = Field(
-        default=64, ge=1, le=10_000, description="Requests to the model in one session."
+        default=64, ge=1, le=10_000, description="Maximum requests to the model in one session."
     )
 
 
@@ -35,7 +35,7 @@ class HttpAgent(AgentLimits):
     """
 
     type: Literal["http"] = "http"
-    url: AnyHttpUrl = Field(description="URL of the agent; the operator allows its origin.")
+    url: AnyHttpUrl = Field(description="URL of the agent; the operator must allow its origin.")
 
 
 class CallableAgent(AgentLimits):
@@ -46,12 +46,12 @@ class CallableAgent(AgentLimits):
     """
 
     type: Literal["callable"] = "callable"
-    function: DottedPath = Field(description="One that the operator allows.")
+    function: DottedPath = Field(description="Function, as module:name, that the operator allows.")
     arguments: JsonObject = Field(
         default_factory=dict, description="Further arguments of the function, by keyword."
     )
     processes: StrictInt = Field(
-        default=8, ge=1, le=256, description="Sessions that run at the same time."
+        default=8, ge=1, le=256, description="Number of sessions that run at the same time."
     )
 
 
@@ -66,13 +66,15 @@ class CommandAgent(AgentLimits):
 
     type: Literal["command"] = "command"
     command: str = Field(
-        min_length=1, max_length=200, description="Name in the operator's TEMPER_AGENT_COMMANDS."
+        min_length=1,
+        max_length=200,
+        description="Name of the command in the operator's TEMPER_AGENT_COMMANDS.",
     )
     arguments: JsonObject = Field(
         default_factory=dict, description="Settings that the command finds in `session.json`."
     )
     processes: StrictInt = Field(
-        default=8, ge=1, le=256, description="Sessions that run at the same time."
+        default=8, ge=1, le=256, description="Number of sessions that run at the same time."
     )
 
 

@@ -40,33 +40,56 @@ class MultiTurn(Request):
     """Limits and format of a conversation with tools; lengths of responses are in tokens."""
 
     multi_turn_enable: StrictBool = Field(
-        default=False, description="False: one turn, and no tool is called."
+        default=False,
+        description="Whether a rollout may have several turns; false: one turn, and no tool is "
+        "called.",
     )
-    async_engine: StrictBool = Field(default=True, description="Must be true with several turns.")
+    async_engine: StrictBool = Field(
+        default=True,
+        description="Asynchronous engine, as verl calls it; must be true with several turns.",
+    )
     max_tool_calls: StrictInt | None = Field(
         default=None,
         ge=0,
         le=10_000,
         description="Maximum calls in one conversation; null: as many as fit.",
     )
-    count_tool_calls: CountedCalls = CountedCalls.CALLS
+    count_tool_calls: CountedCalls = Field(
+        default=CountedCalls.CALLS,
+        description="Unit of max_tool_calls: single calls, or turns with calls.",
+    )
     max_parallel_calls: StrictInt = Field(
-        default=1, ge=1, le=64, description="Calls of one turn that are run; the rest is dropped."
+        default=1,
+        ge=1,
+        le=64,
+        description="Maximum calls of one turn that are run; further ones are dropped.",
     )
     max_total_response_length: StrictInt | None = Field(
         default=None,
         ge=1,
         le=1_048_576,
-        description="Tokens of all turns and replies after the prompt; null: sampling.max_tokens.",
+        description="Maximum tokens of all turns and tool replies after the prompt; null: "
+        "sampling.max_tokens.",
     )
     max_tool_response_length: StrictInt = Field(
-        default=256, ge=1, le=1_048_576, description="Characters of one reply of a tool."
+        default=256,
+        ge=1,
+        le=1_048_576,
+        description="Maximum characters of one reply of a tool; longer ones are truncated.",
     )
-    tool_response_truncate_side: TruncateSide = TruncateSide.MIDDLE
+    tool_response_truncate_side: TruncateSide = Field(
+        default=TruncateSide.MIDDLE,
+        description="Kept part of a reply that is too long: left is its head, right its tail, "
+        "middle both ends.",
+    )
     tool_parser_format: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] = Field(
         default="hermes", description="Format in which the model writes calls."
     )
-    on_tool_error: OnToolError = OnToolError.CONTINUE
+    on_tool_error: OnToolError = Field(
+        default=OnToolError.CONTINUE,
+        description="Continuation after a failed call: the model reads the error and continues, or "
+        "the rollout stops.",
+    )
 
 
 ENVIRONMENT = "openenv"
@@ -90,8 +113,8 @@ class Tool(Request):
     )
     tool_schema: JsonObject | None = Field(
         default=None,
-        description="Schema of the tool; null: the default schema of its kind, or for mcp and "
-        "openenv the tools that the server lists.",
+        description="OpenAI schema of the tool; null: the default schema of its kind, or for mcp "
+        "and openenv the tools that the server lists.",
     )
     sources: Sources | None = Field(
         default=None,
@@ -116,14 +139,16 @@ class RolloutSampling(Request):
         default=1.0,
         gt=0.0,
         le=1.0,
-        description="Nucleus of the sampling: its share of probability.",
+        description="Nucleus sampling: share of the probability mass to sample from.",
     )
-    top_k: StrictInt = Field(default=-1, ge=-1, description="-1: all tokens.")
+    top_k: StrictInt = Field(
+        default=-1, ge=-1, description="Number of the most likely tokens to sample from; -1: all."
+    )
     min_p: Number = Field(
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="Least probability of a token, relative to the most probable one.",
+        description="Minimum probability of a token, relative to the most likely one.",
     )
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4, description="Texts that end a turn."

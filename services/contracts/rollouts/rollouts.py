@@ -35,32 +35,33 @@ class CreateRollout(JobRequest):
     )
     tokenizer: ModelName | None = Field(
         default=None,
-        description="The registered model whose tokenizer a remote model has; only for those.",
+        description="Registered model whose tokenizer a remote model has; for remote models only.",
     )
     file: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="Rows of {messages | prompt | question, gold | answer, prompt_type}.",
+        description="Prompt file: rows of {messages | prompt | question, gold | answer, "
+        "prompt_type}.",
         examples=["file-abc123"],
     )
     prompts: list[JsonObject] | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_INLINE_PROMPTS,
-        description="The rows themselves, in place of a file.",
+        description="Rows of prompts, in place of a file.",
     )
     prompt_type: PromptType = Field(
-        default="plain", description="Published prompt around each question."
+        default="plain", description="Published prompt template around each question."
     )
     system_prompt: str | None = Field(
         default=None, max_length=100_000, description="System message before every prompt."
     )
     max_prompts: StrictInt | None = Field(
-        default=None, ge=1, description="Take the first rows only."
+        default=None, ge=1, description="Maximum number of rows, from the first; null: all."
     )
     samples_per_prompt: StrictInt = Field(
-        default=1, ge=1, le=1024, description="Rollouts of each prompt."
+        default=1, ge=1, le=1024, description="Number of rollouts of each prompt."
     )
     tools: list[Tool] = Field(
         default_factory=list, max_length=32, description="Tools on offer to the model."
@@ -70,8 +71,12 @@ class CreateRollout(JobRequest):
         description="Agent that plays the rollouts in place of Temper's own loop; it brings its "
         "own tools.",
     )
-    multi_turn: MultiTurn = Field(default_factory=MultiTurn)
-    sampling: RolloutSampling = Field(default_factory=RolloutSampling)
+    multi_turn: MultiTurn = Field(
+        default_factory=MultiTurn, description="Limits and format of the conversations with tools."
+    )
+    sampling: RolloutSampling = Field(
+        default_factory=RolloutSampling, description="Sampling settings of the turns."
+    )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     control_tokens: ControlTokens = "encode"
     rewards: list[WeightedReward] = Field(
@@ -83,9 +88,11 @@ class CreateRollout(JobRequest):
         default=0,
         ge=0,
         le=2**31 - 1,
-        description="Seed of the sampling; null: random for each rollout.",
+        description="Seed of the sampling; null: a random one for each rollout.",
     )
-    max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
+    max_concurrency: StrictInt = Field(
+        default=256, ge=1, le=4096, description="Maximum concurrent rollouts."
+    )
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Options of the vLLM server of a registered model."
     )
@@ -114,12 +121,12 @@ class CreateRollout(JobRequest):
 class Spread(Resource):
     """The distribution of a value over rollouts; ``p95`` is the 95th percentile."""
 
-    count: int
-    mean: float
-    min: float
-    median: float
-    p95: float
-    max: float
+    count: int = Field(description="Number of values.")
+    mean: float = Field(description="Mean of the values.")
+    min: float = Field(description="Smallest value.")
+    median: float = Field(description="Median of the values.")
+    p95: float = Field(description="95th percentile of the values.")
+    max: float = Field(description="Largest value.")
 
 
 class RewardSpread(Spread):
@@ -130,19 +137,21 @@ class RewardSpread(Spread):
     speak of that prompt's samples.
     """
 
-    stderr: float
-    ci95: tuple[float, float]
+    stderr: float = Field(description="Standard error of the mean, over prompts.")
+    ci95: tuple[float, float] = Field(description="95 % confidence interval of the mean.")
 
 
 class ToolStatistics(Resource):
     """The calls of one tool. ``outcomes`` counts their outcomes, including dropped calls."""
 
-    calls: int = Field(description="Calls that were run.")
+    calls: int = Field(description="Number of calls that were run.")
     failed: int = Field(description="Number of calls that gave no reply.")
-    attempts: int
-    outcomes: dict[str, int]
+    attempts: int = Field(description="Number of attempts of all calls, repeats included.")
+    outcomes: dict[str, int] = Field(
+        description="Number of calls by outcome, dropped calls included."
+    )
     seconds: Spread | None = Field(
-        description="Durations of the calls that were run; null without any."
+        description="Durations in seconds of the calls that were run; null without any."
     )
 
 
@@ -153,62 +162,98 @@ class RolloutStatistics(Resource):
     ``model_seconds`` and ``tool_seconds`` are spreads over rollouts.
     """
 
-    prompts: int
-    trajectories: int
-    failed: int = Field(description="Rollouts that failed in a tool, in the engine or in Temper.")
+    prompts: int = Field(description="Number of prompts.")
+    trajectories: int = Field(description="Number of rollouts that ended.")
+    failed: int = Field(
+        description="Number of rollouts that failed in a tool, in the engine or in Temper."
+    )
     left_out: int = Field(
         default=0,
-        description="Trajectories that failing tools, rewards or engines lost: they are in no "
-        "spread.",
+        description="Number of trajectories lost to failing tools, rewards or engines; they are in "
+        "no spread.",
     )
-    left_out_causes: dict[InfrastructureCause, int] = Field(default_factory=dict)
+    left_out_causes: dict[InfrastructureCause, int] = Field(
+        default_factory=dict, description="Number of lost trajectories by cause."
+    )
     infrastructure_failures: dict[str, int] = Field(
         default_factory=dict,
-        description="Infrastructure failures by source, including those that a repeat repaired.",
+        description="Number of infrastructure failures by source, including those that a repeat "
+        "repaired.",
     )
-    finish_reasons: dict[str, int]
-    reward: RewardSpread | None = Field(description="Rewards; null where nothing was rewarded.")
-    reward_components: dict[str, RewardSpread]
+    finish_reasons: dict[str, int] = Field(description="Number of rollouts by finish reason.")
+    reward: RewardSpread | None = Field(
+        description="Spread of the rewards; null where nothing was rewarded."
+    )
+    reward_components: dict[str, RewardSpread] = Field(
+        description="Spread of each component of the reward, by its name."
+    )
     best_reward: RewardSpread | None = Field(
-        description="Mean over prompts of the best sample; null without rewards."
+        description="Spread over prompts of the reward of the best sample; null without rewards."
     )
     uniform_prompts: int = Field(
-        description="Prompts of several samples, all with the same reward: nothing to learn from."
+        description="Number of prompts with several samples that all have the same reward: nothing "
+        "to learn from."
     )
-    reward_errors: int
-    tools: dict[str, ToolStatistics]
-    calls: int
-    failed_calls: int
-    malformed_calls: int
-    prompt_tokens: Spread
-    response_tokens: Spread
-    sampled_tokens: Spread
-    turns: Spread
-    seconds: Spread
-    model_seconds: Spread
-    tool_seconds: Spread
-    generation_seconds: float
-    tokens_per_second: float = Field(description="Sampled ones, while rollouts were played.")
+    reward_errors: int = Field(description="Number of rollouts whose reward could not be computed.")
+    tools: dict[str, ToolStatistics] = Field(description="Statistics of the calls, by tool.")
+    calls: int = Field(description="Number of tool calls.")
+    failed_calls: int = Field(description="Number of tool calls that failed.")
+    malformed_calls: int = Field(description="Number of tool calls that could not be read.")
+    prompt_tokens: Spread = Field(description="Spread of the tokens of a prompt.")
+    response_tokens: Spread = Field(
+        description="Spread of the tokens of a response, tool results included."
+    )
+    sampled_tokens: Spread = Field(
+        description="Spread of the tokens of a response that the model sampled."
+    )
+    turns: Spread = Field(description="Spread of the turns of a rollout.")
+    seconds: Spread = Field(description="Spread of the seconds of a rollout.")
+    model_seconds: Spread = Field(
+        description="Spread of the seconds that a rollout waited for the model."
+    )
+    tool_seconds: Spread = Field(
+        description="Spread of the seconds that a rollout waited for tools."
+    )
+    generation_seconds: float = Field(
+        description="Seconds spent on rollouts, over all attempts of the job."
+    )
+    tokens_per_second: float = Field(
+        description="Mean rate of sampled tokens per second while rollouts were played."
+    )
 
 
 class Rollout(JobState):
     """A rollout job."""
 
     object: Literal["rollout"] = "rollout"
-    model: str | RemoteModel
-    tokenizer: str | None = None
+    model: str | RemoteModel = Field(
+        description="Registered model or checkpoint, or a model behind a URL."
+    )
+    tokenizer: str | None = Field(
+        default=None,
+        description="Registered model whose tokenizer a remote model has; null for registered "
+        "models.",
+    )
     file: str | None = Field(
         default=None, description="File of the prompts; null where they were given inline."
     )
-    prompt_type: PromptType
-    samples_per_prompt: int
-    tools: list[Tool]
-    agent: Agent | None = None
-    multi_turn: MultiTurn
-    sampling: RolloutSampling
-    rewards: list[WeightedReward]
-    seed: int | None
-    statistics: RolloutStatistics | None = None
+    prompt_type: PromptType = Field(description="Published prompt template around each question.")
+    samples_per_prompt: int = Field(description="Number of rollouts of each prompt.")
+    tools: list[Tool] = Field(description="Tools on offer to the model.")
+    agent: Agent | None = Field(
+        default=None, description="Agent that plays the rollouts; null: Temper's own loop."
+    )
+    multi_turn: MultiTurn = Field(description="Limits and format of the conversations with tools.")
+    sampling: RolloutSampling = Field(description="Sampling settings of the turns.")
+    rewards: list[WeightedReward] = Field(
+        description="Components whose weighted sum is the reward."
+    )
+    seed: int | None = Field(
+        description="Seed of the sampling; null: a random one for each rollout."
+    )
+    statistics: RolloutStatistics | None = Field(
+        default=None, description="Statistics over all rollouts; null until they have ended."
+    )
 
 
 class TrajectorySummary(Resource):
@@ -233,10 +278,11 @@ class TrajectorySummary(Resource):
     response_tokens: int = 0
     sampled_tokens: int = 0
     has_estimates: bool = Field(
-        default=False, description="Numbers of tokens are estimated in part, without token ids."
+        default=False,
+        description="Whether numbers of tokens are partly estimated, for lack of token ids.",
     )
-    question: str = Field(default="", description="The head of the prompt's last message.")
-    answer: str = Field(default="", description="The tail of the model's last turn.")
+    question: str = Field(default="", description="Beginning of the prompt's last message.")
+    answer: str = Field(default="", description="End of the model's last turn.")
     created_at: float = 0.0
     seconds: float = 0.0
     model_seconds: float = 0.0
@@ -244,7 +290,7 @@ class TrajectorySummary(Resource):
     notes: int = 0
     step: int | None = Field(
         default=None,
-        description="The training step that learned from it; null before one does.",
+        description="Training step that learned from the trajectory; null before one does.",
     )
     advantage: float | None = Field(
         default=None,

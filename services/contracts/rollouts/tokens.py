@@ -49,9 +49,9 @@ class TrajectoryTokens(Resource):
     object: Literal["rollout.trajectory.tokens"] = "rollout.trajectory.tokens"
     trajectory_id: str
     step: int | None = Field(
-        default=None, description="The step of a training that learned from it."
+        default=None, description="Training step that learned from the trajectory; null: none."
     )
-    total: int = Field(description="Tokens of prompt and response.")
+    total: int = Field(description="Number of tokens of prompt and response.")
     text_error: str | None = Field(default=None, description="Reason why the tokens have no text.")
     data: list[TrajectoryToken]
     next_start: int | None = Field(
@@ -69,23 +69,26 @@ class SessionTurn(Resource):
 
     number: int = Field(description="Number of the turn in its session, from 0.")
     parent: int | None = Field(
-        description="Number of the turn whose tokens it continues; null where it starts over."
+        description="Number of the turn whose tokens this one continues; null where it starts over."
     )
     sequence: int = Field(
-        description="Number of its sequence of tokens, the first that has it; 0 is the "
+        description="Number of the turn's sequence of tokens, the first that has it; 0 is the "
         "trajectory's own."
     )
     role: SequenceRole = Field(
         description="Part of the sequence in the session: the agent's own, auxiliary or discarded."
     )
-    token_start: int = Field(description="Position of its first sampled token in the sequence.")
+    token_start: int = Field(
+        description="Position of the turn's first sampled token in the sequence."
+    )
     sampled_tokens: int
     inserted_tokens: int = Field(
-        description="Tokens between its parent and it; the whole prompt where it starts over."
+        description="Number of tokens between the parent and this turn; the whole prompt where "
+        "it starts over."
     )
-    text: str | None = Field(description="The head of what the model wrote; null without a text.")
+    text: str | None = Field(description="Beginning of what the model wrote; null without a text.")
     inserted: str | None = Field(
-        description="The end of what was inserted before it; null without a text."
+        description="End of what was inserted before the turn; null without a text."
     )
 
 
@@ -94,9 +97,9 @@ class SessionTurns(Resource):
 
     object: Literal["rollout.trajectory.turns"] = "rollout.trajectory.turns"
     trajectory_id: str
-    total: int = Field(description="Turns of the session.")
+    total: int = Field(description="Number of turns of the session.")
     text_error: str | None = Field(default=None, description="Reason why the turns have no text.")
     data: list[SessionTurn]
     next_start: int | None = Field(
-        description="Turn at which the next page begins; null at the end."
+        description="Number of the turn at which the next page begins; null at the end."
     )

@@ -22,8 +22,8 @@ class RequestFailure(Resource):
     status: int | None = Field(
         default=None, description="HTTP status of the last answer; null without one."
     )
-    answer: str = Field(default="", description="Head of the last answer.")
-    seconds: float = Field(description="Duration of the last attempt.")
+    answer: str = Field(default="", description="Beginning of the last answer.")
+    seconds: float = Field(description="Duration of the last attempt, in seconds.")
 
 
 class ProgramRun(Resource):
@@ -32,7 +32,8 @@ class ProgramRun(Resource):
     type: Literal["program"] = "program"
     language: str
     code: str | None = Field(
-        default=None, description="The head of what ran, where it is not the argument as it was."
+        default=None,
+        description="Beginning of the code that ran, where it is not the argument as it was.",
     )
     status: RunStatus | None = Field(
         default=None, description="Status of the run; null where the sandbox gave no answer."
@@ -63,7 +64,9 @@ class SearchRun(Resource):
     """A search: its first queries."""
 
     type: Literal["search"] = "search"
-    index: str | None = Field(default=None, description="Searched index; null: the default one.")
+    index: str | None = Field(
+        default=None, description="Index that was searched; null: the default one."
+    )
     own: bool | None = Field(
         default=None,
         description="Whether the gateway's own retrieval service was asked; null if not recorded.",

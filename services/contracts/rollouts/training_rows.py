@@ -24,24 +24,27 @@ class CreateTrainingRows(Request):
     """Which trajectories become rows, and of which layout."""
 
     layout: RowLayout = Field(
-        description="supervised: a row for each conversation. preference: a row for each prompt, "
-        "its best against its worst sample where they part. reinforcement: a row for each prompt, "
-        "with the mean reward of its samples."
+        description="Layout of the rows. supervised: one for each conversation. preference: one "
+        "for each prompt, its best against its worst sample where they part. "
+        "reinforcement: one for each prompt, with the mean reward of its samples."
     )
     min_reward: Number | None = Field(
-        default=None, description="Lowest reward of a trajectory that is used."
+        default=None, description="Lowest reward of the trajectories that are used."
     )
     max_reward: Number | None = Field(
-        default=None, description="Highest reward of a trajectory that is used."
+        default=None, description="Highest reward of the trajectories that are used."
     )
     step: StrictInt | None = Field(
-        default=None, ge=1, le=2**31 - 1, description="Training step that learned from them."
+        default=None,
+        ge=1,
+        le=2**31 - 1,
+        description="Training step that learned from the trajectories.",
     )
     limit: StrictInt = Field(
         default=1000,
         ge=1,
         le=MAX_TRAJECTORIES,
-        description="Trajectories that are read at most, the earliest first.",
+        description="Maximum trajectories that are read, the earliest first.",
     )
 
 
@@ -50,19 +53,20 @@ class RowsLeftOut(Resource):
 
     reason: str
     count: int
-    first: str = Field(description="The first of them: a trajectory's id, or prompt and row.")
+    first: str = Field(description="First case: a trajectory's id, or prompt and row.")
 
 
 class TrainingRows(Resource):
     """A file of rows. Each row names its origin in the column ``provenance``."""
 
     object: Literal["training_rows"] = "training_rows"
-    file: File = Field(description="File that a fine-tuning can name, deleted as any other.")
+    file: File = Field(description="File that a fine-tune can name, deleted as any other.")
     layout: RowLayout
     rows: int
-    trajectories: int = Field(description="Trajectories that were read.")
-    has_more: bool = Field(description="Whether more than ``limit`` of them match.")
+    trajectories: int = Field(description="Number of trajectories that were read.")
+    has_more: bool = Field(description="Whether more than `limit` trajectories match.")
     left_out: list[RowsLeftOut] = Field(
         default_factory=list,
-        description="Trajectories or prompts that gave no row, by reason, the most frequent first.",
+        description="Reasons why trajectories or prompts gave no row, with their counts, the "
+        "most frequent first.",
     )

@@ -44,21 +44,25 @@ class ToolCallRecord(Resource):
         description="Arguments of the call; null where they were no JSON object."
     )
     outcome: CallOutcome
-    reply: str | None = Field(default=None, description="The head of what the tool replied.")
+    reply: str | None = Field(default=None, description="Beginning of the tool's reply.")
     reply_characters: int = Field(default=0, description="Length of the whole reply.")
-    shown: str | None = Field(default=None, description="The reply, or the error, as inserted.")
+    shown: str | None = Field(
+        default=None, description="Reply or error, as the conversation has it."
+    )
     error: str | None = None
     cause: InfrastructureCause | None = Field(
-        default=None, description="Set where the infrastructure failed, not the call."
+        default=None, description="Cause of a failure of the infrastructure; null: there was none."
     )
     failures: int = Field(
-        default=0, description="Failures of the infrastructure, repaired by a repeat or not."
+        default=0,
+        description="Number of failures of the infrastructure, repaired by a repeat or not.",
     )
     attempts: int = 0
     started: float = 0.0
     seconds: float = 0.0
     run: ToolRun | None = Field(
-        default=None, description="The program, search or failed request behind it, if known."
+        default=None,
+        description="Program, search or failed request behind the call; null: not known.",
     )
 
 
@@ -77,14 +81,15 @@ class Turn(Resource):
     estimated.
     """
 
-    text: str = Field(description="Decoded with special tokens.")
+    text: str = Field(description="Text of the turn, decoded with special tokens.")
     token_start: int
     token_count: int
     inserted_count: int = 0
     prompt_tokens: int | None = Field(
-        default=None, description="Tokens before it, as a chat endpoint counted them."
+        default=None,
+        description="Number of tokens before the turn, as a chat endpoint counted them.",
     )
-    finish_reason: str = Field(description="The engine's: stop, length, abort.")
+    finish_reason: str = Field(description="Finish reason of the engine: stop, length or abort.")
     calls: list[ToolCallRecord] = Field(default_factory=list)
     malformed: list[MalformedCall] = Field(default_factory=list)
     started: float = 0.0
@@ -142,10 +147,12 @@ class Trajectory(Resource):
     )
     messages: list[JsonObject]
     tools: list[JsonObject] = Field(
-        default_factory=list, description="The schemas that the model read."
+        default_factory=list, description="Schemas of the tools that the model read."
     )
     gold: list[str] = Field(default_factory=list)
-    extra: JsonObject = Field(default_factory=dict, description="Other fields of its row.")
+    extra: JsonObject = Field(
+        default_factory=dict, description="Further fields of the prompt's row."
+    )
     prompt_token_ids: list[int]
     response_token_ids: list[int] = Field(default_factory=list)
     response_mask: list[int] = Field(default_factory=list)
@@ -155,20 +162,20 @@ class Trajectory(Resource):
     finish_reason: FinishReason
     error: str | None = None
     status_code: int | None = Field(
-        default=None, description="The HTTP status of an engine that failed."
+        default=None, description="HTTP status of an engine that failed; null: none did."
     )
     reward: float | None = Field(default=None, description="Weighted sum of the components.")
     reward_components: dict[str, float] = Field(default_factory=dict)
     reward_error: str | None = Field(default=None, description="Reason why there is no reward.")
     left_out: LeftOut | None = Field(
         default=None,
-        description="Set where the infrastructure lost the rollout or its reward: it then counts "
-        "in no advantage, loss, score or mean.",
+        description="Loss of the rollout or its reward to failing infrastructure: it then "
+        "counts in no advantage, loss, score or mean. Null: none.",
     )
     infrastructure_failures: dict[str, int] = Field(
         default_factory=dict,
-        description="Failures of the infrastructure by source, those that a repeat repaired "
-        "included.",
+        description="Number of failures of the infrastructure by source, those that a repeat "
+        "repaired included.",
     )
     plays: int = Field(
         default=1,

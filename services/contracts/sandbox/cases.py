@@ -32,7 +32,7 @@ class Case(BaseModel):
         description="Expected output; null: the case passes if the program exits with 0.",
     )
     alternatives: list[str] = Field(
-        default=[], max_length=100, description="Outputs that are right as well."
+        default=[], max_length=100, description="Further outputs that are right."
     )
 
 
@@ -98,10 +98,10 @@ class RunCasesRequest(CodeRequest):
         description="Tolerance of numbers, relative or absolute; with numbers and json only.",
     )
     checker: Checker | None = Field(
-        default=None, description="Judges the outputs in place of ``match``."
+        default=None, description="Program that judges the outputs in place of `match`."
     )
     stop_on_first_failure: StrictBool = Field(
-        default=False, description="Do not run cases after the first failure."
+        default=False, description="Whether to skip the cases after the first failure."
     )
 
 
@@ -133,7 +133,7 @@ class CaseResult(Resource):
         default=None, description="Share of the case, 0 to 1, that a checker printed."
     )
     checker_result: CommandResult | None = Field(
-        default=None, description="The checker's run, or its failed compilation."
+        default=None, description="Result of the checker's run, or its failed compilation."
     )
     message: str = Field(default="", description="Reason why a checker gave no verdict.")
 

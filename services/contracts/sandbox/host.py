@@ -37,7 +37,7 @@ class IsolationReport(Resource):
     tier: str = Field(
         description="Isolation tier, full or container: the strongest that works here."
     )
-    minimum_tier: str = Field(description="The service refuses to start with a weaker one.")
+    minimum_tier: str = Field(description="Weakest isolation tier with which the service starts.")
     not_stronger: str = Field(
         description="Reason why no stronger tier was chosen; empty for the strongest."
     )

@@ -99,7 +99,7 @@ class CodeRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
-    code: str = Field(description="The source code.", examples=["print(1 + 1)"])
+    code: str = Field(description="Source code of the program.", examples=["print(1 + 1)"])
     language: Language = Field(examples=["python"])
     compile_timeout: Seconds = Field(
         default=10, description="Time limit of the compiler in seconds."
@@ -152,16 +152,20 @@ class CommandResult(Resource):
     )
     stdout: str | None = None
     stderr: str | None = None
-    cpu_time: float | None = Field(default=None, description="CPU seconds of all its processes.")
+    cpu_time: float | None = Field(
+        default=None, description="CPU seconds of all the program's processes."
+    )
     wait_time: float | None = Field(
         default=None,
         description="Seconds that the program was ready to run but had no processor; after a "
         "timeout only.",
     )
     peak_memory_mb: float | None = None
-    out_of_memory: bool = Field(default=False, description="Killed at its memory limit.")
+    out_of_memory: bool = Field(
+        default=False, description="Whether the program was killed at its memory limit."
+    )
     stdout_truncated: bool = Field(
-        default=False, description="Output beyond the limit was dropped."
+        default=False, description="Whether output beyond the limit was dropped."
     )
     stderr_truncated: bool = False
 
@@ -185,7 +189,7 @@ class RunCodeResponse(Resource):
         default=None, description="Result of the run; null if the compilation failed."
     )
     executor_pod_name: str | None = None
-    files: dict[str, str] = Field(default={}, description="The fetched files, in base64.")
+    files: dict[str, str] = Field(default={}, description="Fetched files by path, in base64.")
 
 
 class OutputPiece(Resource):

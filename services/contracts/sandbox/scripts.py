@@ -22,19 +22,26 @@ ScriptText = Annotated[str, Field(max_length=16_384)]
 class StartScript(Request):
     """A script with all its limits."""
 
-    code: str = Field(max_length=1 << 20, description="The source code.", examples=["print(1)"])
+    code: str = Field(
+        max_length=1 << 20, description="Source code of the script.", examples=["print(1)"]
+    )
     file: str = Field(
-        default="main.py", max_length=200, description="Path below the work directory."
+        default="main.py",
+        max_length=200,
+        description="Path of the script below the work directory.",
     )
     arguments: list[ScriptText] = Field(default_factory=list, max_length=100)
     seconds: Number = Field(gt=0.0, description="Time limit in seconds.", examples=[3600])
     memory_limit_mb: Megabytes | None = Field(
-        default=None, ge=16, description="Memory limit; null: the highest that a program may have."
+        default=None,
+        ge=16,
+        description="Memory limit in MiB; null: the highest that a program may have.",
     )
     output_mb: Megabytes | None = Field(
         default=None,
         ge=1,
-        description="Space for all files that it writes; null: as much as it may have.",
+        description="Maximum size of all files that the script writes, in MiB; null: as much as "
+        "it may have.",
     )
     files: EncodedFiles = Field(default_factory=dict)
     folders: dict[FolderName, ScriptText] = Field(
@@ -47,7 +54,8 @@ class StartScript(Request):
         default_factory=dict, max_length=MAX_VARIABLES
     )
     network: StrictBool = Field(
-        default=False, description="Let it reach the one destination that the operator has named."
+        default=False,
+        description="Whether the script may reach the one destination that the operator has named.",
     )
     fetch_files: FetchedPaths = Field(default_factory=list)
 
@@ -67,7 +75,7 @@ class Script(Resource):
     object: Literal["script"] = "script"
     state: ScriptState
     seconds: float = Field(description="Seconds since the start of the script, or its duration.")
-    stdout: str = Field(default="", description="The end of what it has printed so far.")
+    stdout: str = Field(default="", description="End of the standard output so far.")
     stderr: str = ""
     result: CommandResult | None = Field(
         default=None, description="Result of a script that has ended."
@@ -83,9 +91,11 @@ class ScriptHost(Resource):
 
     object: Literal["script.host"] = "script.host"
     folders: list[str] = Field(description="Names on the operator's list of folders.")
-    network: str | None = Field(description="The one destination, HOST:PORT; null: none.")
+    network: str | None = Field(
+        description="Destination, as HOST:PORT, that scripts may reach; null: none."
+    )
     max_seconds: float
     max_output_mb: int
     unattended_seconds: float = Field(
-        description="A script that no client polls is stopped and deleted after this time."
+        description="Seconds without a poll after which a script is stopped and deleted."
     )

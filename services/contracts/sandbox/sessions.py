@@ -32,7 +32,8 @@ class CreateSession(Request):
     language: Literal["python"] = "python"
     memory_limit_mb: Annotated[Megabytes, Field(ge=LEAST_MEMORY_MB)] | None = Field(
         default=None,
-        description="Memory limit in MiB for all its processes; null: the service's default.",
+        description="Memory limit in MiB of all processes of the session; null: the service's "
+        "default.",
     )
     idle_timeout: Annotated[Number, Field(ge=1)] | None = Field(
         default=None,
@@ -71,7 +72,9 @@ class Session(Resource):
 class ExecuteCell(Request):
     """Body of POST /v1/sessions/{session_id}/execute."""
 
-    code: str = Field(description="Code of the cell.", examples=["import math\nmath.sqrt(2)"])
+    code: str = Field(
+        description="Source code of the cell.", examples=["import math\nmath.sqrt(2)"]
+    )
     timeout: Number = Field(
         default=60.0,
         gt=0,
@@ -125,10 +128,11 @@ class CellResult(Resource):
     error: CellError | None = None
     execution_time: float = Field(default=0.0, description="Wall-clock time in seconds.")
     kernel_restarted: bool = Field(
-        default=False, description="The kernel was replaced: variables are lost, files kept."
+        default=False,
+        description="Whether the kernel was replaced: variables are lost, files kept.",
     )
     stdout_truncated: bool = Field(
-        default=False, description="Output beyond the limit was dropped."
+        default=False, description="Whether output beyond the limit was dropped."
     )
     stderr_truncated: bool = False
     display_truncated: bool = False
@@ -148,7 +152,7 @@ class RunJupyterRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
-    cells: list[str] = Field(description="Code of each cell.", examples=[["x = 6 * 7", "x"]])
+    cells: list[str] = Field(description="Source code of each cell.", examples=[["x = 6 * 7", "x"]])
     cell_timeout: Number = Field(
         default=0, description="Time limit of each cell in seconds; zero or less: none."
     )
@@ -170,7 +174,7 @@ class JupyterCell(Resource):
     stdout: str
     stderr: str
     display: list[MimeBundle]
-    error: list[CellError] = Field(description="The exception that it raised, if any.")
+    error: list[CellError] = Field(description="Exception that the cell raised; null: none.")
 
 
 class RunJupyterResponse(Resource):
@@ -186,4 +190,4 @@ class RunJupyterResponse(Resource):
     )
     cells: list[JupyterCell] = Field(default=[])
     executor_pod_name: str | None = None
-    files: dict[str, str] = Field(default={}, description="The fetched files, in base64.")
+    files: dict[str, str] = Field(default={}, description="Fetched files by path, in base64.")

@@ -20,7 +20,7 @@ class CreateCheck(JobRequest):
     FILE_FIELDS: ClassVar[tuple[str, ...]] = ("training_file",)
 
     training_file: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
-        description="A file id.", examples=["file-abc123"]
+        description="Id of the file to check.", examples=["file-abc123"]
     )
     model: str | None = Field(
         default=None,
@@ -29,45 +29,57 @@ class CreateCheck(JobRequest):
         description="Model whose tokenizer counts and whose chat template renders the rows; null: "
         "lengths are in characters.",
     )
-    method: Method | None = None
+    method: Method | None = Field(
+        default=None, description="Offline training method, which determines what a row must be."
+    )
     max_errors: StrictInt = Field(
-        default=100, ge=1, le=1000, description="Rows that are named; the check stops behind them."
+        default=100,
+        ge=1,
+        le=1000,
+        description="Number of unusable rows after which the check stops; each is named.",
     )
 
 
 class RowLengths(Resource):
     """Lengths per row in ``unit``; ``truncated`` rows are longer than ``max_seq_length``."""
 
-    unit: Literal["tokens", "characters"]
-    min: int
-    mean: float
-    p50: int
-    p95: int
-    max: int
-    total: int
-    truncated: int | None = None
+    unit: Literal["tokens", "characters"] = Field(
+        description="Unit of the lengths: tokens, or characters without a model."
+    )
+    min: int = Field(description="Length of the shortest row.")
+    mean: float = Field(description="Mean length of a row.")
+    p50: int = Field(description="Median length of a row.")
+    p95: int = Field(description="95th percentile of the lengths.")
+    max: int = Field(description="Length of the longest row.")
+    total: int = Field(description="Sum of the lengths of all rows.")
+    truncated: int | None = Field(
+        default=None,
+        description="Number of rows longer than max_seq_length; null: no limit applies.",
+    )
 
 
 class RowCounts(Resource):
     """Sums over all rows; ``turns`` counts the assistant's messages."""
 
-    messages: int
-    turns: int
-    tool_calls: int
-    rows_with_tools: int
-    desirable: int
-    undesirable: int
+    messages: int = Field(description="Number of messages in all rows.")
+    turns: int = Field(description="Number of messages of the assistant in all rows.")
+    tool_calls: int = Field(description="Number of tool calls in all rows.")
+    rows_with_tools: int = Field(description="Number of rows that offer tools.")
+    desirable: int = Field(description="Number of rows labeled desirable.")
+    undesirable: int = Field(description="Number of rows labeled undesirable.")
 
 
 class ValidationReport(Resource):
     """The findings of a file's validation; ``layout`` is the format of its rows."""
 
-    container: str
-    rows: int
-    layout: DataFormat | None
-    ignored_columns: list[str] = Field(description="Columns that training does not use.")
-    counts: RowCounts
-    lengths: RowLengths | None
+    container: str = Field(description="File format, such as jsonl or parquet.")
+    rows: int = Field(description="Number of rows in the file.")
+    layout: DataFormat | None = Field(
+        description="Dataset format of the rows; null for plain text."
+    )
+    ignored_columns: list[str] = Field(description="Names of columns that training does not use.")
+    counts: RowCounts = Field(description="Number of messages, calls and labels in all rows.")
+    lengths: RowLengths | None = Field(description="Lengths of the rows; null: not measured.")
     fidelity: FidelityReport | None = Field(
         default=None,
         description="Findings on the rows as the model's chat template renders them; null without "
@@ -80,10 +92,15 @@ class Check(JobState):
     ``error.rows`` names them."""
 
     object: Literal["file.check"] = "file.check"
-    training_file: str
-    model: str | None
-    method: Method
-    max_errors: int
+    training_file: str = Field(description="File that is checked.")
+    model: str | None = Field(
+        description="Model whose tokenizer counts and whose chat template renders the rows; null: "
+        "none."
+    )
+    method: Method = Field(
+        description="Offline training method that determines what a row must be."
+    )
+    max_errors: int = Field(description="Number of unusable rows after which the check stops.")
     report: ValidationReport | None = Field(
-        default=None, description="Report on a file whose rows are all usable."
+        default=None, description="Report on a file whose rows are all usable; null until then."
     )

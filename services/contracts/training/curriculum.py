@@ -18,7 +18,7 @@ class Curriculum(Request):
 
     prioritized: Share = Field(
         default=0.5,
-        description="Share of draws among the prompts that were seen, by the weights of their "
+        description="Fraction of draws among the prompts that were seen, by the weights of their "
         "pass rates. The other draws go through all prompts in turn.",
     )
     weights: Annotated[list[Weight], Field(min_length=BUCKETS, max_length=BUCKETS)] = Field(
@@ -28,8 +28,8 @@ class Curriculum(Request):
     )
     replay: Share = Field(
         default=0.1,
-        description="Share of draws that repeat a prompt which passed for the first time after a "
-        "group that failed as a whole.",
+        description="Fraction of draws that repeat a prompt which passed for the first time "
+        "after a group that failed as a whole.",
     )
 
     @model_validator(mode="after")

@@ -34,26 +34,30 @@ class FindingCode(StrEnum):
 class Finding(Resource):
     """Rows with one kind of finding; ``first_rows`` are the numbers of the first of them."""
 
-    code: FindingCode
-    rows: int
-    first_rows: list[int]
+    code: FindingCode = Field(description="Stable code of the finding, for programs.")
+    rows: int = Field(description="Number of rows with the finding.")
+    first_rows: list[int] = Field(
+        description="Numbers of the first rows with the finding, counted from 1."
+    )
     message: str = Field(description="Explanation, with an example of the first row.")
 
 
 class TrainedText(Resource):
     """Consecutive text of a sample row, and whether its tokens have a loss."""
 
-    text: str
-    trained: bool
+    text: str = Field(description="Consecutive text of the row as the chat template renders it.")
+    trained: bool = Field(description="Whether the tokens of the text have a loss.")
 
 
 class SampleRow(Resource):
     """A row as it is trained: its sequences, what of it is not in them, and the tokens cut off."""
 
-    row: int
-    sequences: list[list[TrainedText]]
-    missing: list[str]
-    cut_tokens: int
+    row: int = Field(description="Number of the row in its file, counted from 1.")
+    sequences: list[list[TrainedText]] = Field(
+        description="Sequences that training makes of the row, as consecutive texts."
+    )
+    missing: list[str] = Field(description="Parts of the row that are in none of its sequences.")
+    cut_tokens: int = Field(description="Number of tokens that are cut off at the maximum length.")
 
 
 class FidelityReport(Resource):
@@ -62,10 +66,14 @@ class FidelityReport(Resource):
     ``lossy_rows`` have words that are not in the trained text; ``left_out`` rows teach nothing.
     """
 
-    rows: int
-    lossy_rows: int
-    left_out: int
-    findings: list[Finding]
-    samples: list[SampleRow]
-    verdict: Literal["faithful", "with_findings", "refused"]
+    rows: int = Field(description="Number of rows in the file.")
+    lossy_rows: int = Field(
+        description="Number of rows with words that are not in the trained text."
+    )
+    left_out: int = Field(description="Number of rows that teach nothing.")
+    findings: list[Finding] = Field(description="Findings over all rows, by code.")
+    samples: list[SampleRow] = Field(description="First rows as they are trained.")
+    verdict: Literal["faithful", "with_findings", "refused"] = Field(
+        description="Verdict on the file: faithful, with_findings or refused."
+    )
     summary: str = Field(description="The verdict as a sentence.")

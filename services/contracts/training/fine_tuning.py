@@ -30,15 +30,33 @@ TRAINING_DATASET = "training"
 class Method(Request):
     """The training method, with its settings under the method's name."""
 
-    type: MethodType = MethodType.SUPERVISED
-    supervised: SupervisedMethod | None = None
-    dpo: DpoMethod | None = None
-    kto: KtoMethod | None = None
-    reward_model: RewardModelMethod | None = None
-    pretraining: PretrainingMethod | None = None
-    reinforcement: ReinforcementMethod | None = None
-    ppo: PpoMethod | None = None
-    distillation: DistillationMethod | None = None
+    type: MethodType = Field(
+        default=MethodType.SUPERVISED, description="Name of the training method."
+    )
+    supervised: SupervisedMethod | None = Field(
+        default=None, description="Settings of supervised fine-tuning, for type supervised."
+    )
+    dpo: DpoMethod | None = Field(
+        default=None, description="Settings of preference optimization, for type dpo."
+    )
+    kto: KtoMethod | None = Field(
+        default=None, description="Settings of training on labeled answers, for type kto."
+    )
+    reward_model: RewardModelMethod | None = Field(
+        default=None, description="Settings of training a reward model, for type reward_model."
+    )
+    pretraining: PretrainingMethod | None = Field(
+        default=None, description="Settings of training on plain text, for type pretraining."
+    )
+    reinforcement: ReinforcementMethod | None = Field(
+        default=None, description="Settings of reinforcement learning, for type reinforcement."
+    )
+    ppo: PpoMethod | None = Field(
+        default=None, description="Settings of reinforcement learning with a critic, for type ppo."
+    )
+    distillation: DistillationMethod | None = Field(
+        default=None, description="Settings of distillation from a teacher, for type distillation."
+    )
 
     @model_validator(mode="after")
     def _settings_of_its_type(self) -> Self:
@@ -122,7 +140,9 @@ MAX_FILES = 32
 class MixedFile(Request):
     """One of several training files; ``num_samples`` of its rows are drawn by the job's seed."""
 
-    file: FileReference = Field(description="A file id, or hf://datasets/<owner>/<name>.")
+    file: FileReference = Field(
+        description="Training file: a file id, or hf://datasets/<owner>/<name>."
+    )
     num_samples: StrictInt | None = Field(
         default=None,
         ge=1,
@@ -135,7 +155,10 @@ class MixedFile(Request):
 class MixingSettings(Request):
     """How the rows of several training files are mixed."""
 
-    strategy: MixStrategy = MixStrategy.CONCAT
+    strategy: MixStrategy = Field(
+        default=MixStrategy.CONCAT,
+        description="Strategy by which rows of several files become one order.",
+    )
     probabilities: list[Annotated[Number, Field(gt=0.0, lt=1.0)]] | None = Field(
         default=None,
         description="Probabilities with which rows are drawn from the files, instead of in turn; "
@@ -174,7 +197,8 @@ class CreateFineTuningJob(JobRequest):
         description="Registered model to fine-tune.",
     )
     training_file: FileReference = Field(
-        description="A file id, or hf://datasets/<owner>/<name>.", examples=["file-abc123"]
+        description="Training file: a file id, or hf://datasets/<owner>/<name>.",
+        examples=["file-abc123"],
     )
     training_files: list[MixedFile] | None = Field(
         default=None,
@@ -182,7 +206,9 @@ class CreateFineTuningJob(JobRequest):
         max_length=MAX_FILES,
         description="Files to train on, in place of training_file, with their mixing.",
     )
-    mixing: MixingSettings | None = None
+    mixing: MixingSettings | None = Field(
+        default=None, description="Mixing of several training_files; null: one after the other."
+    )
     validation_file: FileReference | None = Field(
         default=None, description="File that the model is evaluated on at intervals."
     )
@@ -192,16 +218,20 @@ class CreateFineTuningJob(JobRequest):
         max_length=MAX_FILES,
         description="Files that the model is evaluated on at intervals.",
     )
-    suffix: Suffix | None = Field(default=None, description="Part of the tuned model's name.")
+    suffix: Suffix | None = Field(default=None, description="Suffix in the tuned model's name.")
     seed: StrictInt | None = Field(
         default=None, ge=0, le=2**31 - 1, description="Seed of the training; null: a random one."
     )
-    method: Method | None = None
+    method: Method | None = Field(
+        default=None, description="Training method and its settings; null: supervised fine-tuning."
+    )
     hyperparameters: SupervisedHyperparameters | None = Field(
         default=None, description="OpenAI's older place for method.supervised.hyperparameters."
     )
     integrations: list[Integration] | None = Field(
-        default=None, max_length=1, description="W&B, with the operator's key."
+        default=None,
+        max_length=1,
+        description="Experiment trackers of the job: W&B, with the operator's key.",
     )
 
     @model_validator(mode="before")
@@ -283,13 +313,25 @@ class MemoryEstimate(Resource):
     online method's learner beside a colocated engine, up to what the engine leaves.
     """
 
-    parameters: int
-    trained_parameters: int
-    base_gb: float
-    activations_gb: float
-    needed_gb: float
-    card_gb: float | None = None
-    fits: bool | None = None
+    parameters: int = Field(description="Number of parameters of the model.")
+    trained_parameters: int = Field(description="Number of parameters that are trained.")
+    base_gb: float = Field(
+        description="Memory of weights, gradients and optimizer on each GPU, in GB (1e9 bytes)."
+    )
+    activations_gb: float = Field(
+        description="Memory of activations on each GPU, in GB (1e9 bytes)."
+    )
+    needed_gb: float = Field(
+        description="Needed memory of each GPU, with a reserve, in GB (1e9 bytes)."
+    )
+    card_gb: float | None = Field(
+        default=None,
+        description="Memory of the largest GPU when the job was created, in GB (1e9 bytes); null: "
+        "unknown.",
+    )
+    fits: bool | None = Field(
+        default=None, description="Whether the job fits on that GPU; null: unknown."
+    )
 
 
 class FineTuningForecast(Resource):
@@ -315,7 +357,10 @@ class FineTuningForecast(Resource):
         description="Training time by that of an earlier job with the same model and method, in "
         "proportion to rows and epochs or to steps; null without one.",
     )
-    based_on: str | None = Field(default=None, description="Id of that earlier job.")
+    based_on: str | None = Field(
+        default=None,
+        description="Id of the earlier job that `seconds` is based on; null without one.",
+    )
     queued_jobs: int = Field(default=0, description="Fine-tunes that wait for devices already.")
 
 
@@ -323,27 +368,59 @@ class FineTuningJob(JobState):
     """A fine-tuning job in OpenAI's shape, with Temper's details in extra fields."""
 
     object: Literal["fine_tuning.job"] = "fine_tuning.job"
-    fine_tuned_model: str | None = None
-    hyperparameters: JsonObject
-    method: JsonObject
-    model: str
-    organization_id: str = "temper"
-    result_files: list[str] = Field(default_factory=list)
-    seed: int
-    trained_tokens: int | None = None
-    train_seconds: float | None = None
-    training_file: str
-    training_files: list[MixedFile] | None = None
-    mixing: MixingSettings | None = None
-    validation_file: str | None = None
-    validation_files: dict[str, str] | None = None
-    estimated_finish: int | None = None
+    fine_tuned_model: str | None = Field(
+        default=None, description="Name of the tuned model; null until the job has succeeded."
+    )
+    hyperparameters: JsonObject = Field(
+        description="Values of n_epochs, batch_size and learning_rate_multiplier, in OpenAI's "
+        "older place; null where none was given."
+    )
+    method: JsonObject = Field(description="Training method and its resolved settings.")
+    model: str = Field(description="Registered model that is fine-tuned.")
+    organization_id: str = Field(
+        default="temper", description="Organization of OpenAI's format; always temper."
+    )
+    result_files: list[str] = Field(
+        default_factory=list,
+        description="Ids of the result files; empty until the job has succeeded.",
+    )
+    seed: int = Field(description="Seed of the training.")
+    trained_tokens: int | None = Field(
+        default=None,
+        description="Number of tokens that the job has trained on; null until it has a result.",
+    )
+    train_seconds: float | None = Field(
+        default=None,
+        description="Seconds of training, without waits; null until the job has a result.",
+    )
+    training_file: str = Field(description="Training file, or the first of several.")
+    training_files: list[MixedFile] | None = Field(
+        default=None, description="Training files that are mixed; null: one file."
+    )
+    mixing: MixingSettings | None = Field(
+        default=None, description="Mixing of several training files; null: one file."
+    )
+    validation_file: str | None = Field(
+        default=None, description="File that the model is evaluated on at intervals; null: none."
+    )
+    validation_files: dict[str, str] | None = Field(
+        default=None,
+        description="Files that the model is evaluated on at intervals, by name; null: none, or "
+        "one.",
+    )
+    estimated_finish: int | None = Field(
+        default=None,
+        description="Estimated time of the end, in Unix seconds; null while no rate is known.",
+    )
     memory_estimate: MemoryEstimate | None = Field(
         default=None,
-        description="Estimated memory of offline training on GPUs, from the model's config.json.",
+        description="Estimated memory of the training on GPUs, from the model's config.json; null: "
+        "unknown.",
     )
-    integrations: list[Integration] | None = None
-    suffix: str | None = None
+    integrations: list[Integration] | None = Field(
+        default=None, description="Experiment trackers of the job."
+    )
+    suffix: str | None = Field(default=None, description="Suffix in the tuned model's name.")
 
 
 class Checkpoint(Resource):

@@ -12,11 +12,11 @@ Label = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r
 class WandbSettings(Request):
     """Where W&B shows the run; the operator's key and server are used."""
 
-    project: Label = Field(description="Project of the run.")
-    name: Label | None = Field(default=None, description="Name of the run; null: the job's.")
-    entity: Label | None = Field(default=None, description="Team or user that owns the run.")
+    project: Label = Field(description="W&B project of the run.")
+    name: Label | None = Field(default=None, description="Name of the run in W&B; null: the job's.")
+    entity: Label | None = Field(default=None, description="W&B team or user that owns the run.")
     tags: list[Annotated[Label, StringConstraints(max_length=64)]] | None = Field(
-        default=None, max_length=50, description="Tags of the run."
+        default=None, max_length=50, description="Tags of the run in W&B."
     )
 
 
@@ -24,4 +24,4 @@ class Integration(Request):
     """One tracker."""
 
     type: Literal["wandb"] = Field(description="Kind of the integration.")
-    wandb: WandbSettings
+    wandb: WandbSettings = Field(description="Settings of the run in W&B.")

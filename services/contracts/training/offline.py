@@ -66,8 +66,10 @@ class OfflineHyperparameters(Request):
         le=1,
         description="Peak learning rate; null: the default of stage and training type.",
     )
-    training_type: TrainingType = TrainingType.LORA
-    lora: LoraSettings = Field(default_factory=LoraSettings)
+    training_type: TrainingType = Field(
+        default=TrainingType.LORA, description="Trained weights: all of them, or an adapter."
+    )
+    lora: LoraSettings = Field(default_factory=LoraSettings, description="Settings of the adapter.")
     max_seq_length: StrictInt = Field(
         default=2048,
         ge=16,
@@ -78,14 +80,15 @@ class OfflineHyperparameters(Request):
         default="truncate", description="Treatment of rows longer than max_seq_length."
     )
     join_turns: StrictBool = Field(
-        default=False, description="Join consecutive messages of one role as paragraphs of one."
+        default=False,
+        description="Whether consecutive messages of one role become paragraphs of one message.",
     )
     max_lossy_share: Number = Field(
         default=DEFAULT_LOSSY_SHARE,
         ge=0,
         le=1,
-        description="Share of rows of which the chat template may leave out words; with more, the "
-        "file is refused.",
+        description="Maximum share of rows of which the chat template leaves out words; a file "
+        "with more is refused.",
     )
     warmup_ratio: Number = Field(
         default=0.0,
@@ -98,7 +101,9 @@ class OfflineHyperparameters(Request):
     )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     control_tokens: ControlTokens = "encode"
-    data_format: DataFormat = DataFormat.AUTO
+    data_format: DataFormat = Field(
+        default=DataFormat.AUTO, description="Format of the training file's rows; auto: detected."
+    )
     sharding: Sharding | None = Field(
         default=None,
         description="State that several GPUs split instead of copying; null: nothing. With "
@@ -247,7 +252,10 @@ class SupervisedHyperparameters(OfflineHyperparameters):
     stage: ClassVar[Stage] = Stage.SFT
     rows: ClassVar[RowKind] = RowKind.DEMONSTRATION
 
-    generation: GenerationSettings | None = None
+    generation: GenerationSettings | None = Field(
+        default=None,
+        description="Sampling and grading of answers to the validation file; null: none.",
+    )
 
     def check_library_arguments(
         self, *, has_validation: bool, validation_names: Collection[str] = ()
@@ -275,7 +283,10 @@ class SupervisedHyperparameters(OfflineHyperparameters):
 class SupervisedMethod(Request):
     """Supervised fine-tuning on demonstrations."""
 
-    hyperparameters: SupervisedHyperparameters = Field(default_factory=SupervisedHyperparameters)
+    hyperparameters: SupervisedHyperparameters = Field(
+        default_factory=SupervisedHyperparameters,
+        description="Hyperparameters of supervised fine-tuning.",
+    )
 
 
 class RewardModelHyperparameters(OfflineHyperparameters):
@@ -288,7 +299,10 @@ class RewardModelHyperparameters(OfflineHyperparameters):
 class RewardModelMethod(Request):
     """A reward model that scores preferred answers higher."""
 
-    hyperparameters: RewardModelHyperparameters = Field(default_factory=RewardModelHyperparameters)
+    hyperparameters: RewardModelHyperparameters = Field(
+        default_factory=RewardModelHyperparameters,
+        description="Hyperparameters of training a reward model.",
+    )
 
 
 class PretrainingHyperparameters(OfflineHyperparameters):
@@ -298,11 +312,14 @@ class PretrainingHyperparameters(OfflineHyperparameters):
     rows: ClassVar[RowKind] = RowKind.TEXT
 
     template: None = Field(
-        default=None, description="Name of a template that the model is served with."
+        default=None, description="Name of the template that the model is served with."
     )
 
 
 class PretrainingMethod(Request):
     """Continued pre-training on text."""
 
-    hyperparameters: PretrainingHyperparameters = Field(default_factory=PretrainingHyperparameters)
+    hyperparameters: PretrainingHyperparameters = Field(
+        default_factory=PretrainingHyperparameters,
+        description="Hyperparameters of training on plain text.",
+    )

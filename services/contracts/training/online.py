@@ -43,7 +43,8 @@ class OverlongPenalty(Request):
     then linear down to -``factor``."""
 
     buffer: Tokens = Field(
-        default=512, description="Tokens before the limit in which the penalty grows."
+        default=512,
+        description="Number of tokens before the length limit over which the penalty grows.",
     )
     factor: Annotated[Number, Field(gt=0.0, le=1e6)] = Field(
         default=1.0, description="Penalty of a response of the maximum length."
@@ -54,7 +55,7 @@ class DynamicSampling(Request):
     """Dynamic sampling (DAPO): groups whose rewards are all equal are replaced by new prompts."""
 
     max_batches: PositiveInt = Field(
-        default=10, description="Batches of prompts to draw for one step at most."
+        default=10, description="Maximum batches of prompts to draw for one step."
     )
 
 
@@ -63,7 +64,7 @@ class OnlineSettings(Renamed):
 
     retired_names: ClassVar = {"optimisation": "optimizer"}
 
-    steps: Steps = Field(default=100, description="Steps of the training loop.")
+    steps: Steps = Field(default=100, description="Number of steps of the training loop.")
     source_weights: dict[SourceName, SourceWeight] = Field(
         default_factory=dict,
         max_length=100,
@@ -71,11 +72,17 @@ class OnlineSettings(Renamed):
         "source or data_source of their rows; others are left out. Empty: every row once an epoch.",
     )
     prompts_per_step: PositiveInt = Field(
-        default=32, description="Prompts whose samples one update trains on."
+        default=32, description="Number of prompts whose samples one update trains on."
     )
-    optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
-    sampling: RolloutSampling = Field(default_factory=RolloutSampling)
-    multi_turn: MultiTurn = Field(default_factory=MultiTurn)
+    optimizer: OptimizerSettings = Field(
+        default_factory=OptimizerSettings, description="Optimizer and its settings."
+    )
+    sampling: RolloutSampling = Field(
+        default_factory=RolloutSampling, description="Sampling settings of the rollouts."
+    )
+    multi_turn: MultiTurn = Field(
+        default_factory=MultiTurn, description="Limits and format of the conversations with tools."
+    )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     control_tokens: ControlTokens = "encode"
     tools: list[Tool] = Field(
@@ -87,38 +94,42 @@ class OnlineSettings(Renamed):
         "own tools. Every sequence of turns of a session is trained on.",
     )
     prompt_type: PromptType = Field(
-        default="plain", description="Published prompt around each question."
+        default="plain", description="Published prompt template around each question."
     )
     max_prompt_length: Tokens = Field(
-        default=2048, description="Tokens; longer prompts are skipped."
+        default=2048, description="Maximum tokens of a prompt; longer prompts are skipped."
     )
     max_staleness: StrictInt = Field(
         default=0,
         ge=0,
         le=64,
-        description="Updates that may happen during a rollout; 0: strictly on-policy.",
+        description="Maximum updates during a rollout; 0: strictly on-policy.",
     )
     max_concurrency: StrictInt = Field(
         default=256, ge=1, le=4096, description="Maximum concurrent rollouts."
     )
-    checkpoint_steps: Steps = Field(default=20, description="Steps between checkpoints.")
+    checkpoint_steps: Steps = Field(default=20, description="Number of steps between checkpoints.")
     eval_interval: Steps = Field(
         default=20,
-        description="Steps between evaluations on the validation file; it is also evaluated before "
-        "the first and after the last step.",
+        description="Number of steps between evaluations on the validation file; it is also "
+        "evaluated before the first and after the last step.",
     )
     eval_samples: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
-        default=1, description="Samples per prompt of the validation file."
+        default=1, description="Number of samples per prompt of the validation file."
     )
     keep_checkpoints: PositiveInt = Field(
-        default=2, description="Checkpoints that are kept; older ones are deleted."
+        default=2, description="Number of checkpoints that are kept; older ones are deleted."
     )
     infrastructure: InfrastructureLimits = Field(
         default_factory=InfrastructureLimits,
         description="Limits on losses to failing tools, rewards and engines.",
     )
-    placement: OnlinePlacement = Field(default_factory=OnlinePlacement)
-    engine: VllmOptions = Field(default_factory=VllmOptions)
+    placement: OnlinePlacement = Field(
+        default_factory=OnlinePlacement, description="Placement of engine and trainer on the GPUs."
+    )
+    engine: VllmOptions = Field(
+        default_factory=VllmOptions, description="Options of the vLLM server that samples."
+    )
 
 
 class PolicySettings(OnlineSettings):
@@ -129,9 +140,9 @@ class PolicySettings(OnlineSettings):
 
     exact_on_policy: StrictBool = Field(
         default=False,
-        description="Learner and engine compute the same log-probability for every sampled token, "
-        "bit by bit, or the training fails. Without a GPU, in float32, with full weights and "
-        "max_staleness 0; slower.",
+        description="Whether learner and engine must compute the same log-probability for every "
+        "sampled token, bit by bit, or the training fails. Without a GPU, in float32, "
+        "with full weights and max_staleness 0; slower.",
     )
 
     @model_validator(mode="before")
@@ -154,13 +165,15 @@ class ReinforcementHyperparameters(PolicySettings):
 
     recipe: Recipe | None = Field(
         default=None,
-        description="A published recipe, resolved to the other settings; those that are given "
-        "count more.",
+        description="Published recipe that sets the other settings; explicit settings override it.",
     )
     samples_per_prompt: Annotated[StrictInt, Field(ge=2, le=1024)] = Field(
-        default=8, description="Samples of each prompt, which are compared with each other."
+        default=8,
+        description="Number of samples of each prompt, which are compared with each other.",
     )
-    mini_batches: PositiveInt = Field(default=1, description="Optimizer steps per update.")
+    mini_batches: PositiveInt = Field(
+        default=1, description="Number of optimizer steps per update."
+    )
     advantage: AdvantageEstimator = Field(
         default=AdvantageEstimator.GRPO, description="Estimator that turns rewards into advantages."
     )
@@ -169,17 +182,23 @@ class ReinforcementHyperparameters(PolicySettings):
         description="Name of an entry point in the group temper.advantages, for the advantage "
         "extension.",
     )
-    loss: PolicyLoss = Field(default_factory=PolicyLoss)
-    overlong: OverlongPenalty | None = None
+    loss: PolicyLoss = Field(default_factory=PolicyLoss, description="Loss of the policy.")
+    overlong: OverlongPenalty | None = Field(
+        default=None, description="Penalty for responses near the length limit; null: none."
+    )
     mask_truncated: StrictBool = Field(
         default=False,
-        description="Responses that were cut off are not trained on; their rewards still count in "
-        "the group (DAPO's overlong filtering).",
+        description="Whether responses that were cut off are not trained on; their rewards still "
+        "count in the group (DAPO's overlong filtering).",
     )
-    dynamic_sampling: DynamicSampling | None = None
+    dynamic_sampling: DynamicSampling | None = Field(
+        default=None,
+        description="Replacement of groups with equal rewards by new prompts; null: none.",
+    )
     curriculum: Curriculum | None = Field(
         default=None,
-        description="Draws prompts by how often their samples pass; null: each once an epoch.",
+        description="Curriculum that draws prompts by how often their samples pass; null: each "
+        "prompt once an epoch.",
     )
 
     @model_validator(mode="after")
@@ -212,7 +231,8 @@ class Critic(Request):
     """The value model of PPO."""
 
     kind: Literal["shared", "separate"] = Field(
-        default="separate", description="A value head on the policy's trunk, or a separate model."
+        default="separate",
+        description="Form of the critic: a value head on the policy's trunk, or a separate model.",
     )
     learning_rate: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
         default=1e-5, description="Learning rate of the critic."
@@ -232,23 +252,27 @@ class PpoHyperparameters(PolicySettings):
 
     recipe: PpoRecipe | None = Field(
         default=None,
-        description="A published recipe, resolved to the other settings; those that are given "
-        "count more.",
+        description="Published recipe that sets the other settings; explicit settings override it.",
     )
     samples_per_prompt: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
-        default=1, description="Samples of each prompt."
+        default=1, description="Number of samples of each prompt."
     )
-    mini_batches: PositiveInt = Field(default=1, description="Optimizer steps per epoch.")
-    epochs: PositiveInt = Field(default=1, description="Epochs over each batch.")
-    gamma: Fraction = Field(default=1.0, description="Discount per token.")
-    gae_lambda: Fraction = Field(default=0.95, description="Decay of advantages over tokens.")
+    mini_batches: PositiveInt = Field(default=1, description="Number of optimizer steps per epoch.")
+    epochs: PositiveInt = Field(default=1, description="Number of epochs over each batch.")
+    gamma: Fraction = Field(default=1.0, description="Discount of rewards per token.")
+    gae_lambda: Fraction = Field(
+        default=0.95,
+        description="Decay of advantages over tokens, lambda of generalized advantage estimation.",
+    )
     whiten_advantages: StrictBool = Field(
         default=True,
         description="Whether advantages are shifted and scaled to mean 0 and variance 1.",
     )
-    loss: PpoLoss = Field(default_factory=PpoLoss)
-    critic: Critic = Field(default_factory=Critic)
-    overlong: OverlongPenalty | None = None
+    loss: PpoLoss = Field(default_factory=PpoLoss, description="Loss of the policy.")
+    critic: Critic = Field(default_factory=Critic, description="Settings of the critic.")
+    overlong: OverlongPenalty | None = Field(
+        default=None, description="Penalty for responses near the length limit; null: none."
+    )
 
     @field_validator("recipe", mode="before")
     @classmethod
@@ -272,7 +296,9 @@ class TeacherUrl(Request):
         min_length=1, max_length=200, description="Name of the teacher at its server."
     )
     top_k: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
-        default=64, description="Most probable tokens that the teacher tells."
+        default=64,
+        description="Number of most probable tokens for which the teacher reports "
+        "log-probabilities.",
     )
 
 
@@ -287,17 +313,22 @@ class DistillationHyperparameters(OnlineSettings):
         description="Model that teaches: a registered one, or one behind a URL."
     )
     lmbda: Fraction = Field(
-        default=0.5, description="Probability that the student answers a prompt."
+        default=0.5,
+        description="Probability that the student answers a prompt; otherwise the teacher or the "
+        "data do (seq_kd).",
     )
     beta: Fraction = Field(
         default=0.5,
-        description="Divergence: 0 is KL(teacher || student), 1 is KL(student || teacher).",
+        description="Weight in the divergence: 0 is KL(teacher || student), 1 is KL(student || "
+        "teacher).",
     )
     seq_kd: StrictBool = Field(
-        default=False, description="Whether the teacher answers the other prompts; false: the data."
+        default=False,
+        description="Whether the teacher answers the prompts that the student does not; false: "
+        "their answers come from the data.",
     )
     temperature: Annotated[Number, Field(gt=0.0, le=10.0)] = Field(
-        default=1.0, description="Softens both distributions."
+        default=1.0, description="Temperature that softens both distributions."
     )
 
 
@@ -322,7 +353,8 @@ class ReinforcementMethod(_RewardedMethod):
     """Reinforcement learning from rewards of the policy's own samples."""
 
     hyperparameters: ReinforcementHyperparameters = Field(
-        default_factory=ReinforcementHyperparameters
+        default_factory=ReinforcementHyperparameters,
+        description="Hyperparameters of reinforcement learning.",
     )
 
     @model_validator(mode="after")
@@ -340,13 +372,18 @@ class ReinforcementMethod(_RewardedMethod):
 class PpoMethod(_RewardedMethod):
     """Reinforcement learning with a critic."""
 
-    hyperparameters: PpoHyperparameters = Field(default_factory=PpoHyperparameters)
+    hyperparameters: PpoHyperparameters = Field(
+        default_factory=PpoHyperparameters,
+        description="Hyperparameters of reinforcement learning with a critic.",
+    )
 
 
 class DistillationMethod(Request):
     """Distillation from a teacher's distribution."""
 
-    hyperparameters: DistillationHyperparameters
+    hyperparameters: DistillationHyperparameters = Field(
+        description="Hyperparameters of distillation."
+    )
 
     @model_validator(mode="after")
     def _playable(self) -> Self:

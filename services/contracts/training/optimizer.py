@@ -29,7 +29,7 @@ class LoraSettings(Request):
         description="Scale of the adapter: its output is multiplied by alpha / rank.",
     )
     dropout: Number = Field(
-        default=0.0, ge=0.0, lt=1.0, description="Share of inputs that the adapter drops."
+        default=0.0, ge=0.0, lt=1.0, description="Probability with which the adapter drops inputs."
     )
     target_modules: list[str] | None = Field(
         default=None,
@@ -46,32 +46,34 @@ class OptimizerSettings(Request):
     """AdamW, and memory use."""
 
     training_type: Literal[TrainingType.FULL, TrainingType.LORA] = Field(
-        default=TrainingType.FULL, description="Whether all weights are trained, or an adapter."
+        default=TrainingType.FULL, description="Trained weights: all of them, or an adapter."
     )
-    lora: LoraSettings = Field(default_factory=LoraSettings)
+    lora: LoraSettings = Field(
+        default_factory=LoraSettings, description="Settings of the adapter, for training_type lora."
+    )
     learning_rate: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
         default=1e-6, description="Peak learning rate."
     )
     weight_decay: Annotated[Number, Field(ge=0.0)] = Field(
-        default=0.01, description="Decoupled weight decay."
+        default=0.01, description="Decoupled weight decay of the optimizer."
     )
-    adam_beta1: Fraction = Field(default=0.9, description="Decay of the first moment.")
-    adam_beta2: Fraction = Field(default=0.95, description="Decay of the second moment.")
+    adam_beta1: Fraction = Field(default=0.9, description="Decay of Adam's first moment.")
+    adam_beta2: Fraction = Field(default=0.95, description="Decay of Adam's second moment.")
     max_grad_norm: Annotated[Number, Field(gt=0.0)] = Field(
         default=1.0, description="Norm to which gradients are clipped."
     )
     warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = Field(
-        default=0, description="Updates in which the learning rate rises."
+        default=0, description="Number of updates over which the learning rate rises."
     )
     micro_batch_tokens: Annotated[StrictInt, Field(ge=1, le=2**24)] | None = Field(
         default=None,
-        description="Tokens of one forward pass, including padding; null: what the GPU's memory "
-        "allows, at most 16,384.",
+        description="Maximum tokens of one forward pass, including padding; null: what the GPU's "
+        "memory allows, at most 16,384.",
     )
     gradient_checkpointing: StrictBool | None = Field(
         default=None,
-        description="Recompute activations in the backward pass; null: only where the GPU's "
-        "memory requires it.",
+        description="Whether to recompute activations in the backward pass; null: only where the "
+        "GPU's memory requires it.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto",
@@ -84,8 +86,8 @@ class OptimizerSettings(Request):
     )
     offload: StrictBool = Field(
         default=False,
-        description="Keep the optimizer's states in host memory: slower steps, 8 bytes less of GPU "
-        "memory per trained weight (deepspeed: 14). Not with fsdp.",
+        description="Whether to keep the optimizer's states in host memory: slower steps, 8 bytes "
+        "less of GPU memory per trained weight (deepspeed: 14). Not with fsdp.",
     )
     zero_stage: Literal[1, 2, 3] | None = Field(
         default=None,

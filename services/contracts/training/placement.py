@@ -59,7 +59,8 @@ class OnlinePlacement(Request):
     """How the leased GPUs are shared between sampling and training."""
 
     mode: PlacementMode = Field(
-        default=PlacementMode.AUTO, description="Sharing of the GPUs between engine and trainer."
+        default=PlacementMode.AUTO,
+        description="Sharing of the GPUs between engine and trainer: colocated, or split.",
     )
     trainer_gpus: Gpus | None = Field(
         default=None,
@@ -73,7 +74,7 @@ class OnlinePlacement(Request):
         default=0.45, description="Fraction of each GPU's memory that a colocated engine takes."
     )
     sleep: StrictBool = Field(
-        default=False, description="A colocated engine releases its memory during updates."
+        default=False, description="Whether a colocated engine releases its memory during updates."
     )
 
     def splits(self, gpus: int) -> bool:

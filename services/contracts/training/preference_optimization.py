@@ -28,13 +28,15 @@ class ReferencedHyperparameters(OfflineHyperparameters):
     the preferred answers to the loss.
     """
 
-    beta: Beta = Field(default="auto", description="Strength of the pull to the reference; 0.1.")
+    beta: Beta = Field(
+        default="auto", description="Strength of the pull to the reference model (default 0.1)."
+    )
     sft_weight: Weight = Field(
         default=0.0, description="Weight of the supervised loss on preferred answers."
     )
     reference_model: ModelId | None = Field(
         default=None,
-        description="Registered model to stay near; null: the trained one before the training.",
+        description="Registered model to stay near; null: the trained model before the training.",
     )
 
     @property
@@ -76,11 +78,14 @@ class DpoHyperparameters(ReferencedHyperparameters):
     stage: ClassVar[Stage] = Stage.DPO
     rows: ClassVar[RowKind] = RowKind.PREFERENCE
 
-    loss: PreferenceLoss = PreferenceLoss.SIGMOID
-    label_smoothing: Annotated[Number, Field(ge=0.0, lt=0.5)] = Field(
-        default=0.0, description="Share of pairs that are taken to be labeled wrongly."
+    loss: PreferenceLoss = Field(
+        default=PreferenceLoss.SIGMOID,
+        description="Loss of a pair of answers; orpo and simpo have no reference model.",
     )
-    simpo_gamma: Weight | None = Field(default=None, description="Margin of SimPO's loss.")
+    label_smoothing: Annotated[Number, Field(ge=0.0, lt=0.5)] = Field(
+        default=0.0, description="Share of pairs that are assumed to be labeled wrongly."
+    )
+    simpo_gamma: Weight | None = Field(default=None, description="Margin in SimPO's loss.")
 
     @property
     def has_reference(self) -> bool:
@@ -126,7 +131,10 @@ class DpoHyperparameters(ReferencedHyperparameters):
 class DpoMethod(Request):
     """Direct preference optimization on pairs of answers."""
 
-    hyperparameters: DpoHyperparameters = Field(default_factory=DpoHyperparameters)
+    hyperparameters: DpoHyperparameters = Field(
+        default_factory=DpoHyperparameters,
+        description="Hyperparameters of preference optimization.",
+    )
 
 
 class KtoHyperparameters(ReferencedHyperparameters):
@@ -135,8 +143,12 @@ class KtoHyperparameters(ReferencedHyperparameters):
     stage: ClassVar[Stage] = Stage.KTO
     rows: ClassVar[RowKind] = RowKind.FEEDBACK
 
-    desirable_weight: Weight = Field(default=1.0, description="Weight of good answers.")
-    undesirable_weight: Weight = Field(default=1.0, description="Weight of bad answers.")
+    desirable_weight: Weight = Field(
+        default=1.0, description="Weight of desirable answers in the loss."
+    )
+    undesirable_weight: Weight = Field(
+        default=1.0, description="Weight of undesirable answers in the loss."
+    )
 
     def check_library_arguments(
         self, *, has_validation: bool, validation_names: Collection[str] = ()
@@ -165,4 +177,7 @@ class KtoHyperparameters(ReferencedHyperparameters):
 class KtoMethod(Request):
     """Kahneman-Tversky optimization on single judged answers."""
 
-    hyperparameters: KtoHyperparameters = Field(default_factory=KtoHyperparameters)
+    hyperparameters: KtoHyperparameters = Field(
+        default_factory=KtoHyperparameters,
+        description="Hyperparameters of training on labeled answers.",
+    )
