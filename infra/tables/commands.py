@@ -53,7 +53,7 @@ def _section(words: tuple[str, ...], command: Any) -> list[str]:
 
 
 def _names(parameter: Any) -> str:
-    metavar = (parameter.metavar or "").strip("[]")
+    metavar = parameter.metavar or ""
     if parameter.param_type_name == "argument":
         return metavar or parameter.name.upper()
     names = ", ".join([*parameter.opts, *parameter.secondary_opts])

@@ -15,7 +15,7 @@ class DeployModel(JobRequest):
 
     keep_warm: StrictBool = Field(
         default=False,
-        description="Whether the serving goes on without requests, and while other jobs wait for "
+        description="Whether to keep serving without requests, and while other jobs wait for "
         "its devices.",
     )
     idle_seconds: StrictInt | None = Field(
@@ -63,7 +63,7 @@ class Serving(JobState):
     object: Literal["serving"] = "serving"
     model: str = Field(description="Model that the engine loads; its adapters share it.")
     keep_warm: bool = Field(
-        description="Whether the serving goes on without requests, and while other jobs wait for "
+        description="Whether to keep serving without requests, and while other jobs wait for "
         "its devices."
     )
     result: ServingResult | None = Field(

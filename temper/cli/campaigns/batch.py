@@ -29,7 +29,7 @@ SYNC_SECONDS = 300.0
 def batch(
     tasks: Annotated[Path, typer.Argument(help="A JSON file of tasks.")],
     env_file: Annotated[
-        Path | None, typer.Option(help="A file of KEY=value lines for all tasks; none: .env.")
+        Path | None, typer.Option(help="File of KEY=value lines for all tasks; default: .env.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what each task would do; create nothing.")

@@ -35,50 +35,54 @@ def _pools(llms: list[tuple[str, dict[str, str]]]) -> dict[str, Any]:
 
 
 FLAGS: dict[str, Flag | str] = {
-    "--base-model": Flag("base_model", "A registered model, or one of the hub."),
+    "--base-model": Flag(
+        "base_model", "Model to fine-tune: a registered one, or a repository of the hub."
+    ),
     f"--scenario {SCENARIO}": "scenario",
-    "--benchmark": Flag("benchmark", "A benchmark by name, which sets prompts and grader."),
+    "--benchmark": Flag("benchmark", "Name of a benchmark, which sets prompts and grader."),
     "--file": Flag(
         "file",
-        "Rows of {prompt, gold} or of the benchmark: a path or an uploaded id; none: the "
-        "benchmark's published rows, from the hub.",
+        "Benchmark rows, or rows of {prompt, gold}: a path or the id of an uploaded file; "
+        "default: the benchmark's published rows, from the hub.",
     ),
     "--dataset": Flag(
         "datasets",
-        "A registered data set, or a file, that scripts may use; repeatable; none: all "
+        "Registered data set, or a file, that data scripts may use; repeatable; default: all "
         "registered ones.",
         _dataset,
         "NAME[=FILE]",
         list,
     ),
-    "--grader": Flag("grader.type", "How answers are graded without a benchmark.", None, "TYPE"),
+    "--grader": Flag("grader.type", "Grader of the answers, without a benchmark.", None, "TYPE"),
     "--llm-url": "llm.base_url",
-    "--llm-model": Flag("llm.model", "Model of the LLM that proposes, codes and explains."),
+    "--llm-model": Flag("llm.model", "Name of the LLM that proposes, codes and explains."),
     "--llm-for": Flag(
         "llm_by_role",
-        "Another LLM for proposal, coding or feedback; repeatable; no URL: that of --llm-url.",
+        "Another LLM for proposal, coding or feedback; repeatable; default URL: --llm-url.",
         lambda text: _llm(text, tuple(LlmRole)),
         "ROLE=MODEL[@URL]",
         dict,
     ),
     "--script-llm": Flag(
         "script_llms",
-        "An LLM that data scripts may ask; repeatable; none: they ask none.",
+        "LLM that data scripts may query; repeatable; default: none.",
         lambda text: _llm(text, POOLS),
         "strong|weak=MODEL[@URL]",
         _pools,
     ),
     "--strip-reasoning": "llm.strip_reasoning",
-    "--prompt-price": Flag("llm.price.prompt", "The LLM's price of a million prompt tokens."),
-    "--completion-price": Flag("llm.price.completion", "The same of completion tokens."),
+    "--prompt-price": Flag("llm.price.prompt", "Price of a million prompt tokens."),
+    "--completion-price": Flag("llm.price.completion", "Price of a million completion tokens."),
     "--read-cache": "answer_cache.read",
     "--write-cache": "answer_cache.write",
-    "--loops --loop-n": Flag("budget.loops", "Attempts at most; 3 unless steps or time end them."),
+    "--loops --loop-n": Flag(
+        "budget.loops", "Maximum attempts (default 3; 1000 where another limit is given)."
+    ),
     "--steps --step-n": "budget.steps",
     "--hours": "budget.hours",
     "--timeout": Flag(
         "budget.hours",
-        "The same as a duration: 90s, 30m, 12h, 2d.",
+        "Maximum duration since the first step, such as 90s, 30m, 12h or 2d.",
         lambda text: read_duration(text) / HOUR_SECONDS,
         "DURATION",
     ),

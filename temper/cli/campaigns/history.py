@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from services.contracts.campaigns.campaigns import Campaign
 
 CampaignId = Annotated[str, typer.Argument(metavar="ID")]
-LoopOption = Annotated[int, typer.Option(min=1, max=1000, help="The loop to go back to.")]
-StepOption = Annotated[StepName, typer.Option(help="Its step that is taken again.")]
+LoopOption = Annotated[int, typer.Option(min=1, max=1000, help="Number of the loop to go back to.")]
+StepOption = Annotated[StepName, typer.Option(help="First step of the loop to repeat.")]
 
 
 def fork(
@@ -23,7 +23,8 @@ def fork(
     loop: LoopOption,
     step: StepOption = StepName.PROPOSAL,
     loops: Annotated[
-        int | None, typer.Option(min=1, help="Attempts of the new campaign, shared ones included.")
+        int | None,
+        typer.Option(min=1, help="Maximum attempts of the new campaign, shared ones included."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -32,20 +32,23 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 EnvironmentOption = Annotated[
     Path | None,
     typer.Option(
-        help="A file of KEY=value lines, as RD-Agent publishes it, below options and job file; "
-        "none: .env."
+        help="File of KEY=value lines, as RD-Agent publishes it; options and the job file "
+        "override it. Default: .env."
     ),
 ]
 DescriptionOption = Annotated[
     str | None,
-    typer.Option(help="What the benchmark asks for, in words; none: what Temper knows."),
+    typer.Option(help="Description of the benchmark; default: Temper's own description."),
 ]
 PathOption = Annotated[
     str | None,
     typer.Option(metavar="ID/LOOP[/STEP]", help="Go back to this step of a campaign."),
 ]
 CheckoutOption = Annotated[
-    bool, typer.Option(help="With --path: clear what follows; without: in a new campaign.")
+    bool,
+    typer.Option(
+        help="Clear what follows the step of --path, instead of starting a new campaign there."
+    ),
 ]
 
 

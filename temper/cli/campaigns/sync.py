@@ -43,7 +43,7 @@ TokenFile = Annotated[
 @app.command()
 def up(
     campaigns: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="None: all campaigns.")
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of campaigns; default: all.")
     ] = None,
     store: StoreUrl = None,
     token_file: TokenFile = None,
@@ -60,7 +60,9 @@ def up(
 
 @app.command()
 def down(
-    folder: Annotated[Path, typer.Option(help="Where the folder log is, or will be.")] = Path(),
+    folder: Annotated[
+        Path, typer.Option(help="Folder in which the folder log is, or will be.")
+    ] = Path(),
     store: StoreUrl = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -75,12 +77,12 @@ def down(
 @app.command()
 def token(
     account: Annotated[str, typer.Option(help="The storage account.")],
-    container: Annotated[str, typer.Option(help="Its container.")],
-    expires: Annotated[str, typer.Option(help="From now: 12h, 7d.")] = "7d",
+    container: Annotated[str, typer.Option(help="Container in the storage account.")],
+    expires: Annotated[str, typer.Option(help="Lifetime of the token, such as 12h or 7d.")] = "7d",
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="The file; none: that of TEMPER_CAMPAIGN_STORE_TOKEN_FILE."
+            "--output", "-o", help="File to write; default: TEMPER_CAMPAIGN_STORE_TOKEN_FILE."
         ),
     ] = None,
 ) -> None:

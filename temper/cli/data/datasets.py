@@ -29,7 +29,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 def add(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help=f"One of {', '.join(PUBLISHED_DATASETS)}, or yours."),
+        typer.Argument(
+            metavar="NAME", help=f"Name: {', '.join(PUBLISHED_DATASETS)}, or one of your own."
+        ),
     ],
     source: Annotated[
         str | None,
@@ -42,7 +44,8 @@ def add(
         str | None, typer.Option("--license", help="License; default: the one on the hub.")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(min=1, help="Take only this many rows, from the first.")
+        int | None,
+        typer.Option(min=1, help="Number of rows to take, from the first; default: all."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -150,7 +150,8 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Keywords, or a question.")],
     topk: Annotated[int, typer.Option(min=1, max=MAX_TOPK, help="Number of passages.")] = 3,
     mode: Annotated[
-        IndexMode | None, typer.Option(help="Default: every mode the index supports.")
+        IndexMode | None,
+        typer.Option(help="Search mode; default: every mode that the index supports."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

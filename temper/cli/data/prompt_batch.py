@@ -98,7 +98,7 @@ FLAGS: dict[str, Flag | str] = {
     "--timeout": "timeout_seconds",
     "--patience": "patience_seconds",
     "--engine": Flag(
-        "engine.options", "A setting of the --local engine.", _setting, "FIELD=JSON", dict
+        "engine.options", "Setting of the --local engine; repeatable.", _setting, "FIELD=JSON", dict
     ),
     "--devices": Flag(
         "engine.devices",
@@ -119,10 +119,17 @@ def batch(
     ] = None,
     base_url: BaseUrls = None,
     local: Local = False,
-    temperature: Annotated[float, typer.Option(min=0)] = TEMPERATURE,
-    max_tokens: Annotated[int, typer.Option(min=1)] = MAX_TOKENS,
-    top_p: Annotated[float | None, typer.Option(min=0, max=1)] = None,
-    n: Annotated[int | None, typer.Option("-n", min=1, help="Answers per record.")] = None,
+    temperature: Annotated[float, typer.Option(min=0, help="Sampling temperature.")] = TEMPERATURE,
+    max_tokens: Annotated[
+        int, typer.Option(min=1, help="Maximum tokens of an answer.")
+    ] = MAX_TOKENS,
+    top_p: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Nucleus sampling: share of the probability mass to use."),
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", min=1, help="Number of answers per record.")
+    ] = None,
     body: ExtraFields = None,
     api_key_env: KeyVariables = None,
 ) -> None:

@@ -26,12 +26,18 @@ app.command("contamination")(contamination)
 
 Labels = Annotated[
     Path,
-    typer.Option(exists=True, dir_okay=False, help="A JSON list or JSON lines, one per sample."),
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="Calls of the golds: a JSON list or JSON lines, one per sample.",
+    ),
 ]
 Predictions = Annotated[
     Path,
     typer.Option(
-        exists=True, dir_okay=False, help="The same, in the same order; calls in text are parsed."
+        exists=True,
+        dir_okay=False,
+        help="Predicted calls, in the format and order of --labels; calls in text are parsed.",
     ),
 ]
 Target = Annotated[

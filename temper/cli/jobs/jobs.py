@@ -12,7 +12,7 @@ from temper.cli.gateway import connect
 from temper.cli.jobs.event_text import event_line
 from temper.cli.jobs.follow import Follower, detachable
 from temper.cli.jobs.job_view import JOB_COLUMNS, job_fields, job_row
-from temper.cli.jobs.labels import MetadataOption, parse_metadata
+from temper.cli.jobs.labels import parse_metadata
 from temper.cli.output import JsonOption, Output
 from temper.cli.stack.services import local_services, note_disturbed
 
@@ -42,12 +42,18 @@ Follow = Annotated[
 TimeLimit = Annotated[
     float | None, typer.Option(min=0.0, help="Seconds to wait; no limit by default.")
 ]
+LabelFilter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."
+    ),
+]
 
 
 def ps(
     status: StatusFilter = None,
     kind: KindFilter = None,
-    metadata: MetadataOption = None,
+    metadata: LabelFilter = None,
     text: TextFilter = None,
     most: Limit = 20,
     as_json: JsonOption = False,

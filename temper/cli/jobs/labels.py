@@ -6,7 +6,7 @@ import typer
 
 MetadataOption = Annotated[
     list[str] | None,
-    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="A label; repeatable."),
+    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Label of the job; repeatable."),
 ]
 
 

@@ -13,7 +13,8 @@ from temper.cli.units import age
 Add = Annotated[str | None, typer.Option("--add", metavar="TEXT", help="Write a note.")]
 Remove = Annotated[str | None, typer.Option("--remove", metavar="NOTE", help="Delete a note.")]
 About = Annotated[
-    str | None, typer.Option("--trajectory", "-t", metavar="ID", help="About this trajectory.")
+    str | None,
+    typer.Option("--trajectory", "-t", metavar="ID", help="Trajectory that the notes are about."),
 ]
 Most = Annotated[int, typer.Option("-n", min=1, max=1000, help="Maximum number to list.")]
 

@@ -55,16 +55,24 @@ Masks = Annotated[
 Tokens = Annotated[bool, typer.Option("--tokens", help="List the tokens of TRAJECTORY.")]
 Sort = Annotated[TrajectoryOrder, typer.Option(help="Sort key, largest first.")]
 Ascending = Annotated[bool, typer.Option("--asc", help="Smallest first.")]
-Bound = Annotated[float | None, typer.Option(help="Inclusive.")]
-Length = Annotated[int | None, typer.Option(min=0, help="Response tokens; inclusive.")]
-Errors = Annotated[bool | None, typer.Option(help="Only with, or only without, errors.")]
-Finish = Annotated[FinishReason | None, typer.Option(help="Only with this finish reason.")]
-Prompt = Annotated[
-    int | None, typer.Option(min=0, help="Only from this prompt row, counted from 0.")
+LowestReward = Annotated[float | None, typer.Option(help="Lowest reward, inclusive.")]
+HighestReward = Annotated[float | None, typer.Option(help="Highest reward, inclusive.")]
+Shortest = Annotated[
+    int | None, typer.Option(min=0, help="Fewest tokens of a response, inclusive.")
 ]
-Step = Annotated[int | None, typer.Option(min=1, help="Only those that this step learned from.")]
+Longest = Annotated[int | None, typer.Option(min=0, help="Most tokens of a response, inclusive.")]
+Errors = Annotated[bool | None, typer.Option(help="Only trajectories with, or without, errors.")]
+Finish = Annotated[
+    FinishReason | None, typer.Option(help="Only trajectories with this finish reason.")
+]
+Prompt = Annotated[
+    int | None, typer.Option(min=0, help="Only trajectories of this prompt row, counted from 0.")
+]
+Step = Annotated[
+    int | None, typer.Option(min=1, help="Only trajectories that this step learned from.")
+]
 Containing = Annotated[
-    str | None, typer.Option("--text", help="Only those that contain this text.")
+    str | None, typer.Option("--text", help="Only trajectories that contain this text.")
 ]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number to list.")]
 
@@ -86,10 +94,10 @@ def traj(
     tokens: Tokens = False,
     sort: Sort = TrajectoryOrder.FINISHED,
     ascending: Ascending = False,
-    min_reward: Bound = None,
-    max_reward: Bound = None,
-    min_length: Length = None,
-    max_length: Length = None,
+    min_reward: LowestReward = None,
+    max_reward: HighestReward = None,
+    min_length: Shortest = None,
+    max_length: Longest = None,
     errors: Errors = None,
     finish: Finish = None,
     prompt: Prompt = None,

@@ -22,8 +22,11 @@ Prompt = Annotated[
     str | None, typer.Argument(help="Answer this and exit; without it, chat line by line.")
 ]
 System = Annotated[str | None, typer.Option(help="A system prompt.")]
-Temperature = Annotated[float | None, typer.Option(min=0.0, max=2.0)]
-TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
+Temperature = Annotated[float | None, typer.Option(min=0.0, max=2.0, help="Sampling temperature.")]
+TopP = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Nucleus sampling: share of the probability mass to use."),
+]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Maximum tokens per answer.")]
 Seed = Annotated[int | None, typer.Option(help="Sampling seed, for reproducible answers.")]
 Stop = Annotated[list[str] | None, typer.Option(help="Stop sequence; repeatable.")]

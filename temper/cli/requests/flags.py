@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Read = Callable[[str], Any]
 
+WHETHER = "Whether to "
 SET = "set_fields"
 JOB = "job_file"
 SetOption = Annotated[
@@ -148,15 +149,19 @@ def _parameters(
     if has_file:
         yield Parameter(JOB, Parameter.KEYWORD_ONLY, default=None, annotation=JobOption)
     for names, flag in table.items():
-        yield _parameter(names, flag, fields[flag.path])
+        yield _parameter(names, flag, fields[flag.path], has_file=has_file)
     yield Parameter(SET, Parameter.KEYWORD_ONLY, default=None, annotation=SetOption)
 
 
-def _parameter(names: str, flag: Flag, field: Field) -> Parameter:
+def _parameter(names: str, flag: Flag, field: Field, *, has_file: bool) -> Parameter:
     is_switch = flag.read is None and field.type.startswith("boolean")
     value: Any = list[str] if flag.combine is not None else bool if is_switch else str
     metavar = flag.metavar or (None if is_switch else _metavar(field))
-    option = typer.Option(*names.split(), metavar=metavar, help=flag.help or help_of(field))
+    needed = field.required and not has_file
+    text = flag.help or help_of(field)
+    option = typer.Option(
+        *names.split(), metavar=metavar, help=f"{text} [required]" if needed else text
+    )
     annotation = Annotated[value | None, option]
     return Parameter(
         _identifier(names), Parameter.KEYWORD_ONLY, default=None, annotation=annotation
@@ -164,11 +169,17 @@ def _parameter(names: str, flag: Flag, field: Field) -> Parameter:
 
 
 def help_of(field: Field) -> str:
-    """The description of a field with its bounds and its default, as a help text."""
+    """The description of a field with its bounds and its default, as a help text.
+
+    It is that of an option: a switch says what it does, and what null means is its default.
+    """
     said = [] if field.is_text else [field.bounds]
     said += [] if field.default in {None, "false", '""'} else [f"default {field.default}"]
     more = ", ".join(filter(None, said))
-    return f"{field.description} [{more}]".strip() if more else field.description
+    text = field.description.replace("null: ", "default: ").replace("Null: ", "Default: ")
+    if text.startswith(WHETHER):
+        text = text[len(WHETHER)].upper() + text[len(WHETHER) + 1 :]
+    return f"{text} [{more}]" if more else text
 
 
 def _metavar(field: Field) -> str | None:

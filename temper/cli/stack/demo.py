@@ -70,7 +70,7 @@ def campaign(
             help="OpenAI-compatible endpoint, up to and including /v1; default: a script."
         ),
     ] = None,
-    llm_model: Annotated[str | None, typer.Option(help="Its model.")] = None,
+    llm_model: Annotated[str | None, typer.Option(help="Model at --llm-url.")] = None,
 ) -> None:
     """A campaign of three loops: a script or an LLM proposes data, measured scores decide."""
     given = {"--llm-url": llm_url, "--llm-model": llm_model}
