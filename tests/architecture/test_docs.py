@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from services.contracts.campaigns.llms import LlmRole
+from services.contracts.jobs import JobStatus
+from services.contracts.kinds import KINDS
 from services.core.process.runtimes import REPOSITORY
+from temper.stack.services import Service
 from tests.support.docs.blocks import without_code_blocks
 
-PAGES = [
-    REPOSITORY / "README.md",
-    REPOSITORY / "CONTRIBUTING.md",
-    *sorted((REPOSITORY / "docs").rglob("*.md")),
-]
+PAGES = sorted(
+    path
+    for top in REPOSITORY.iterdir()
+    if not top.name.startswith(".")
+    for path in ([top] if top.is_file() else top.rglob("*.md"))
+    if path.suffix == ".md"
+)
+"""All pages of the repository; environments and data are in hidden folders."""
+RUNTIMES = REPOSITORY / "infra/runtimes"
 MAX_README_BYTES = 6 * 1024
 
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?://|mailto:)([^)\s]+)\)")
@@ -65,6 +73,24 @@ def test_every_mentioned_path_exists(page: Path) -> None:
     paths = set(mentioned_paths(page.read_text()))
 
     assert sorted(path for path in paths if not list(REPOSITORY.glob(path))) == []
+
+
+@pytest.mark.parametrize(
+    ("term", "names"),
+    [
+        ("kind", set(KINDS)),
+        ("status", {status.value for status in JobStatus}),
+        ("runtime", {path.parent.name for path in RUNTIMES.glob("*/runtime.toml")}),
+        ("role (of an LLM)", {role.value for role in LlmRole}),
+        ("service", {service.value for service in Service}),
+    ],
+    ids=str,
+)
+def test_the_glossary_names_each_value_of_a_term(term: str, names: set[str]) -> None:
+    rows = (REPOSITORY / "docs/glossary.md").read_text().splitlines()
+    meaning = next(row.split(" | ")[1] for row in rows if row.startswith(f"| {term} |"))
+
+    assert set(re.findall(r"`(\w+)`", meaning)) == names
 
 
 def test_the_readme_is_short() -> None:

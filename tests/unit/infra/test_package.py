@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.package.layout import lay_out
+from infra.package.layout import client_rooms, lay_out
 from services.contracts.version import VERSION
 from tests.support.processes import REPOSITORY
 
@@ -71,6 +71,13 @@ def test_an_import_that_binds_the_name_is_refused(
 
     with pytest.raises(ValueError, match=r"late\.py:2: write it as"):
         lay_out(repository, tmp_path / "package")
+
+
+def test_the_page_names_the_rooms_that_the_client_has_copies_of() -> None:
+    page = (REPOSITORY / "docs/architecture/package.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| folder `_services`"))
+
+    assert re.findall(r"`services/(\w+)`", row) == client_rooms(REPOSITORY)
 
 
 def test_the_changelog_has_a_section_for_the_version() -> None:
