@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from services.contracts.jobs import Job, JobState
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
+LabelFilter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."
+    ),
+]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
 StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs with this status.")]
 TextFilter = Annotated[
@@ -41,12 +47,6 @@ Follow = Annotated[
 ]
 TimeLimit = Annotated[
     float | None, typer.Option(min=0.0, help="Seconds to wait; no limit by default.")
-]
-LabelFilter = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this label; repeatable."
-    ),
 ]
 
 

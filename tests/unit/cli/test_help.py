@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from services.contracts.kinds import KINDS
 from temper.cli.commands import COMMANDS
 from temper.cli.main import app
-from temper.cli.requests.commands import Deferred
 from tests.support.processes import REPOSITORY
 
 TYPER = 200
@@ -26,8 +25,6 @@ LISTED = 410
 DRY_RUN = 385
 CONNECTED = 520
 HEAVY = {"httpx", "asyncio", "numpy", "pyarrow", "huggingface_hub", "fsspec", "pydantic_settings"}
-LEANING = ("Its ", "The same", "Inclusive", "None", "About ", "From ", "What ", "Where ", "One ")
-"""Beginnings of a help that lean on the name of the option, or on the option above it."""
 REQUESTS = {kind.request_type.split(":")[0] for kind in KINDS.values()}
 """Types of which a command needs one kind's at most, and the client none until a call."""
 STARTS: dict[str, tuple[str, ...]] = {
@@ -71,41 +68,6 @@ def test_a_command_shows_its_help(words: tuple[str, ...]) -> None:
 
     assert shown.exit_code == 0, shown.output
     assert "Usage: temper" in shown.output
-
-
-def options_of(words: tuple[str, ...]) -> dict[str, str]:
-    """The help of each option of a command."""
-    command = get_command(app)
-    for word in words:
-        command = (getattr(command, "commands", None) or getattr(command, "below", {}))[word]
-    made = command.make() if isinstance(command, Deferred) else command
-    parameters = getattr(made, "command", made).params
-    return {
-        max(each.opts, key=len): " ".join((getattr(each, "help", None) or "").split())
-        for each in parameters
-        if each.param_type_name == "option" and each.name != "help"
-    }
-
-
-@pytest.mark.parametrize("words", sorted(commands()), ids=" ".join)
-def test_the_help_of_an_option_stands_alone(words: tuple[str, ...]) -> None:
-    said = options_of(words)
-    bare = {name for name, text in said.items() if text.count(" ") == 0}
-    leaning = {name for name, text in said.items() if text.startswith(LEANING)}
-    wire = {name for name, text in said.items() if "null:" in text.lower() or "none:" in text}
-
-    assert (bare, leaning, wire) == (set(), set(), set())
-
-
-@pytest.mark.parametrize(
-    ("words", "required"),
-    [(("batch",), {"--prompts", "--template", "--output"}), (("models", "export"), {"--to"})],
-    ids=["batch", "export"],
-)
-def test_an_option_that_must_be_given_is_marked(words: tuple[str, ...], required: set[str]) -> None:
-    marked = {name for name, text in options_of(words).items() if text.endswith("[required]")}
-
-    assert marked == required
 
 
 @pytest.mark.parametrize("name", COMMANDS)
