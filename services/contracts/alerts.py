@@ -23,15 +23,19 @@ class AlertRule(StrEnum):
 class Alert(Resource):
     """One alert: raised while its rule holds, resolved when it no longer does."""
 
-    id: str
+    id: str = Field(description="Id of the alert.")
     object: Literal["alert"] = "alert"
-    rule: AlertRule
+    rule: AlertRule = Field(description="Rule that raised the alert.")
     job_id: str | None = Field(description="Job that the alert is about; null: the host's disk.")
-    message: str
+    message: str = Field(description="Description of the alert in one line.")
     value: float | None = Field(description="Value that crossed the bound; null: not finite.")
     bound: float | None = Field(
         description="Bound that the value crossed, in its unit; null: the rule has none."
     )
-    status: Literal["raised", "resolved"]
-    raised_at: int
-    resolved_at: int | None
+    status: Literal["raised", "resolved"] = Field(
+        description="Whether the alert holds (raised) or no longer does (resolved)."
+    )
+    raised_at: int = Field(description="Time at which the alert was raised, in Unix seconds.")
+    resolved_at: int | None = Field(
+        description="Time at which the alert was resolved, in Unix seconds; null: it holds."
+    )

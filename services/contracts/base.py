@@ -74,31 +74,42 @@ class Page(Resource, Generic[Item]):
     """One page; request the next one with ``after=<last_id>``."""
 
     object: Literal["list"] = "list"
-    data: list[Item]
-    has_more: bool = False
-    first_id: str | None = None
-    last_id: str | None = None
+    data: list[Item] = Field(description="Elements of the page.")
+    has_more: bool = Field(default=False, description="Whether there is a further page.")
+    first_id: str | None = Field(
+        default=None, description="Id of the first element; null for an empty page."
+    )
+    last_id: str | None = Field(
+        default=None,
+        description="Id of the last element, from which `after` continues; null for an empty page.",
+    )
 
 
 class Deleted(Resource):
     """The response to a DELETE."""
 
-    id: str
-    object: str
-    deleted: bool = True
+    id: str = Field(description="Id of what was deleted.")
+    object: str = Field(description="Type of what was deleted.")
+    deleted: bool = Field(default=True, description="Whether it was deleted; always true.")
 
 
 class ErrorDetail(Resource):
     """An error: one sentence, OpenAI's error type, the field at fault and a stable code."""
 
-    message: str
-    type: str
-    param: str | None = None
-    code: str | None = None
-    details: list[dict[str, Any]] | None = None
+    message: str = Field(description="Description of the error in one sentence.")
+    type: str = Field(description="Type of the error in OpenAI's terms.")
+    param: str | None = Field(
+        default=None, description="Request field at fault, as a dotted path; null: none."
+    )
+    code: str | None = Field(
+        default=None, description="Stable code of the error, for programs; null: none."
+    )
+    details: list[dict[str, Any]] | None = Field(
+        default=None, description="Further findings, such as all invalid fields; null: none."
+    )
 
 
 class ErrorBody(Resource):
     """The body of every response with a status of 400 or more."""
 
-    error: ErrorDetail
+    error: ErrorDetail = Field(description="Error that the response reports.")

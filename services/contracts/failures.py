@@ -119,8 +119,8 @@ class LeftOut(Resource):
     source: str = Field(
         description="Source of the failure: the tool's name, reward:NAME, grader, engine or temper."
     )
-    cause: InfrastructureCause
-    message: str
+    cause: InfrastructureCause = Field(description="Cause of the loss.")
+    message: str = Field(description="Description of the failure in one line.")
 
 
 PAUSE_SHARE = 0.5

@@ -199,52 +199,69 @@ class Job(JobState):
         description="Total duration of the attempts, without pauses and waits; null before the "
         "first attempt, and for campaigns, which have none.",
     )
-    notes: int = Field(default=0, description="Notes about the job and its trajectories.")
+    notes: int = Field(default=0, description="Number of notes about the job and its trajectories.")
 
 
 class Attempt(Resource):
     """An attempt at a job by a worker with devices. ``became`` is the job's status after it, and
     ``reason`` why it ended; both are null while it lasts."""
 
-    id: str
+    id: str = Field(description="Id of the attempt.")
     object: Literal["job.attempt"] = "job.attempt"
     attempt: int = Field(description="Number of the attempt, counted from 1.")
-    worker: str
-    host: str
+    worker: str = Field(description="Id of the worker that claimed the job.")
+    host: str = Field(description="Name of the worker's host.")
     devices: list[str] = Field(
         description="GPUs by UUID, or slots of the host, that the attempt held."
     )
-    started_at: int
-    ended_at: int | None = None
-    became: JobStatus | None = None
-    reason: str | None = None
+    started_at: int = Field(description="Time of the claim, in Unix seconds.")
+    ended_at: int | None = Field(
+        default=None,
+        description="Time at which the attempt ended, in Unix seconds; null while it lasts.",
+    )
+    became: JobStatus | None = Field(
+        default=None, description="Status of the job after the attempt; null while it lasts."
+    )
+    reason: str | None = Field(
+        default=None, description="Reason why the attempt ended; null while it lasts."
+    )
 
 
 class Event(Resource):
     """An event of a job."""
 
-    id: str
-    object: str = "fine_tuning.job.event"
-    created_at: int
-    level: Literal["info", "warn", "error"]
-    message: str
-    type: Literal["message", "metrics"]
-    data: JsonObject | None = None
+    id: str = Field(description="Id of the event.")
+    object: str = Field(
+        default="fine_tuning.job.event", description="Type of this object, in OpenAI's terms."
+    )
+    created_at: int = Field(description="Time of the event, in Unix seconds.")
+    level: Literal["info", "warn", "error"] = Field(
+        description="Level of the event: info, warn or error."
+    )
+    message: str = Field(description="Description of the event in one line.")
+    type: Literal["message", "metrics"] = Field(
+        description="Kind of the event: a message, or metrics of a step."
+    )
+    data: JsonObject | None = Field(
+        default=None, description="Metrics by name, or details of the message; null: none."
+    )
 
 
 class FollowedEnd(Resource):
     """A followed job that will have no more events; its status is null if it does not exist."""
 
-    job_id: str
-    status: JobStatus | None
+    job_id: str = Field(description="Id of the followed job.")
+    status: JobStatus | None = Field(
+        description="Final status of the job; null: it does not exist."
+    )
 
 
 class FollowedEvents(Resource):
     """New events of several jobs, those of each job in order, and the jobs that have ended."""
 
     object: Literal["list"] = "list"
-    data: list[Event]
-    ended: list[FollowedEnd]
+    data: list[Event] = Field(description="New events, those of each job in order.")
+    ended: list[FollowedEnd] = Field(description="Followed jobs that will have no more events.")
     cursor: str = Field(description="Cursor to continue with, as `after`, for the same jobs.")
     has_more: bool = Field(description="Whether more events are already there.")
 
@@ -258,10 +275,10 @@ POINTS_PER_BUCKET = 4
 class Curve(Resource):
     """Values of a metric at increasing steps."""
 
-    steps: list[int]
-    values: list[float]
+    steps: list[int] = Field(description="Steps in increasing order.")
+    values: list[float] = Field(description="Values of the metric, one for each step.")
     times: list[float | None] = Field(
-        description="Time of each report, in seconds since the epoch; null where it is unknown."
+        description="Time of each report, in Unix seconds; null where it is unknown."
     )
     nonfinite_steps: list[int] = Field(
         default_factory=list,
@@ -274,17 +291,17 @@ class Curves(Resource):
     """The metrics of a job over its steps."""
 
     object: Literal["job.metrics"] = "job.metrics"
-    metrics: dict[str, Curve]
+    metrics: dict[str, Curve] = Field(description="Curves by the name of the metric.")
     complete: bool = Field(default=True, description="Whether all requested steps are included.")
 
 
 class Artifact(Resource):
     """A file of a job's folder; ``id`` is its path relative to the folder."""
 
-    id: str
+    id: str = Field(description="Path of the file, relative to the job's folder.")
     object: Literal["job.artifact"] = "job.artifact"
-    bytes: int
-    created_at: int
+    bytes: int = Field(description="Size of the file in bytes.")
+    created_at: int = Field(description="Time at which the file was last written, in Unix seconds.")
 
 
 class SubmittedRequest(Resource):
@@ -295,21 +312,26 @@ class SubmittedRequest(Resource):
     """
 
     object: Literal["job.request"] = "job.request"
-    path: str | None
-    body: JsonObject
+    path: str | None = Field(
+        description="Path to which the body is posted; null for merges, exports, downloads and "
+        "servings."
+    )
+    body: JsonObject = Field(
+        description="Body of the request, with chosen values for omitted fields."
+    )
 
 
 class Worker(Resource):
     """A worker process with a recent heartbeat."""
 
-    id: str
+    id: str = Field(description="Id of the worker.")
     object: Literal["worker"] = "worker"
-    host: str
-    queues: list[str]
-    gpus: list[str]
-    cpu_slots: int
-    started_at: int
-    heartbeat_at: int
+    host: str = Field(description="Name of the worker's host.")
+    queues: list[str] = Field(description="Queues that the worker serves.")
+    gpus: list[str] = Field(description="GPUs that the worker sees, by UUID.")
+    cpu_slots: int = Field(description="Number of CPU slots of the worker.")
+    started_at: int = Field(description="Time at which the worker started, in Unix seconds.")
+    heartbeat_at: int = Field(description="Time of the latest heartbeat, in Unix seconds.")
 
 
 GpuIndex = Annotated[StrictInt, Field(ge=0, le=255)]

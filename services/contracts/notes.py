@@ -14,7 +14,9 @@ MAX_NOTES = 1000
 class CreateNote(Request):
     """The body of POST /v1/jobs/{id}/notes."""
 
-    text: str = Field(min_length=1, max_length=MAX_NOTE_CHARACTERS, pattern=r"\S")
+    text: str = Field(
+        min_length=1, max_length=MAX_NOTE_CHARACTERS, pattern=r"\S", description="Text of the note."
+    )
     trajectory_id: str | None = Field(
         default=None,
         max_length=200,
@@ -25,9 +27,11 @@ class CreateNote(Request):
 class Note(Resource):
     """A note."""
 
-    id: str
+    id: str = Field(description="Id of the note.")
     object: Literal["job.note"] = "job.note"
-    job_id: str
-    trajectory_id: str | None
-    text: str
-    created_at: int
+    job_id: str = Field(description="Id of the job that the note is about.")
+    trajectory_id: str | None = Field(
+        description="Id of the trajectory that the note is about; null: the job as a whole."
+    )
+    text: str = Field(description="Text of the note.")
+    created_at: int = Field(description="Time at which the note was written, in Unix seconds.")

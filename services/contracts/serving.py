@@ -75,23 +75,23 @@ class UsageOfDay(Resource):
     """Usage of one model by a key on one day (UTC): answered requests and their tokens."""
 
     object: Literal["usage"] = "usage"
-    day: date
-    model: str
-    requests: int
-    prompt_tokens: int
-    completion_tokens: int
+    day: date = Field(description="Day of the usage, in UTC.")
+    model: str = Field(description="Name of the model.")
+    requests: int = Field(description="Number of answered requests.")
+    prompt_tokens: int = Field(description="Number of prompt tokens.")
+    completion_tokens: int = Field(description="Number of completion tokens.")
 
 
 class Usage(Resource):
     """The usage of the request's key, newest day first."""
 
     object: Literal["list"] = "list"
-    data: list[UsageOfDay]
+    data: list[UsageOfDay] = Field(description="Usage by day and model, newest day first.")
 
 
 class Undeployed(Resource):
     """The servings that were asked to stop."""
 
     object: Literal["model.undeployed"] = "model.undeployed"
-    model: str
-    servings: list[str]
+    model: str = Field(description="Name of the model.")
+    servings: list[str] = Field(description="Ids of the servings that were asked to stop.")

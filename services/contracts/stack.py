@@ -28,15 +28,24 @@ class ServiceCondition(Resource):
     run.
     """
 
-    status: ServiceStatus = ServiceStatus.RUNNING
-    exits: int = 0
-    reason: str | None = None
-    last_lines: list[str] = Field(default_factory=list)
-    retry_at: int | None = None
+    status: ServiceStatus = Field(
+        default=ServiceStatus.RUNNING, description="Status of the service."
+    )
+    exits: int = Field(
+        default=0, description="Number of exits since the service last ran for several minutes."
+    )
+    reason: str | None = Field(default=None, description="Reason of the latest exit; null: none.")
+    last_lines: list[str] = Field(
+        default_factory=list, description="End of the service's log at its latest exit."
+    )
+    retry_at: int | None = Field(
+        default=None,
+        description="Time of the next start, in Unix seconds; null while the service runs.",
+    )
 
 
 class StackService(ServiceCondition):
     """A service of the local stack that the gateway belongs to."""
 
-    id: str
+    id: str = Field(description="Name of the service.")
     object: Literal["stack.service"] = "stack.service"

@@ -57,12 +57,14 @@ class CreateWebhook(Request):
 class Webhook(Resource):
     """An endpoint that events are sent to."""
 
-    id: str
+    id: str = Field(description="Id of the webhook.")
     object: Literal["webhook"] = "webhook"
-    url: str
-    events: list[EventType]
-    format: Literal["standard", "slack"]
-    created_at: int
+    url: str = Field(description="Address that events are posted to.")
+    events: list[EventType] = Field(description="Types of the events that are sent.")
+    format: Literal["standard", "slack"] = Field(
+        description="Format of the bodies: standard or slack."
+    )
+    created_at: int = Field(description="Time at which the webhook was added, in Unix seconds.")
 
 
 class CreatedWebhook(Webhook):
@@ -76,11 +78,11 @@ class WebhookDelivery(Resource):
 
     id: str = Field(description="ID of the event, sent as `webhook-id`; equal in every attempt.")
     object: Literal["webhook.delivery"] = "webhook.delivery"
-    type: EventType
-    status: Literal["pending", "delivered", "failed"]
-    attempts: int
+    type: EventType = Field(description="Type of the event.")
+    status: Literal["pending", "delivered", "failed"] = Field(description="Status of the delivery.")
+    attempts: int = Field(description="Number of attempts so far.")
     last_error: str | None = Field(description="Reason why the latest attempt failed.")
-    created_at: int
+    created_at: int = Field(description="Time of the event, in Unix seconds.")
     next_attempt_at: int | None = Field(description="Time of the next attempt, if any.")
 
 

@@ -46,7 +46,7 @@ CHANGES_TOKENIZER = (*("add_special_tokens", "add_tokens", "init_special_tokens"
 
 RowAfter = Annotated[
     RowId | None,
-    Query(description="The last id of the previous page, or the number of a row."),
+    Query(description="Id of the last row of the previous page, or the number of a row."),
 ]
 RowLimit = Annotated[int, Query(ge=1, le=MAX_ROWS_LIMIT, description="Rows per page.")]
 

@@ -27,15 +27,20 @@ MAX_CURSOR = 10 * MAX_JOBS
 
 FollowedJobs = Annotated[
     list[Annotated[str, Query(pattern=r"^[a-z]+-[0-9a-f]{24}$")]],
-    Query(alias="job", min_length=1, max_length=MAX_JOBS, description="The jobs; repeatable."),
+    Query(
+        alias="job",
+        min_length=1,
+        max_length=MAX_JOBS,
+        description="Id of a job to follow; repeatable.",
+    ),
 ]
 Cursor = Annotated[
     str | None,
     Query(
         max_length=MAX_CURSOR,
         pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})*$",
-        description="Only events after these: for each job in order the number of its last event "
-        "seen, joined by dots, as in the ids of the stream. Null: all events.",
+        description="Cursor after which events are listed: for each job in order the number of "
+        "its last event seen, joined by dots, as in the ids of the stream. Null: all events.",
     ),
 ]
 

@@ -13,7 +13,10 @@ _OPEN, _CLOSE = "metadata[", "]"
 async def _metadata_filter(
     request: Request,
     metadata: Annotated[
-        list[str] | None, Query(description="key=value; may be repeated.", max_length=16)
+        list[str] | None,
+        Query(
+            description="Label that the jobs must have, as key=value; repeatable.", max_length=16
+        ),
     ] = None,
 ) -> dict[str, str]:
     """Parse both syntaxes; OpenAI's clients use the first."""

@@ -20,49 +20,66 @@ class CreateResponse(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, defer_build=True)
 
-    model: Annotated[str, Field(min_length=1, max_length=300, description="A served model.")]
+    model: Annotated[
+        str, Field(min_length=1, max_length=300, description="Name of a served model.")
+    ]
     input: str | list[JsonObject] = Field(
-        default=[], description="A text of the user, or messages, calls and their results."
+        default=[], description="Text of the user, or messages, calls and their results."
     )
     instructions: str | None = Field(
-        default=None, description="The system message; it is not passed on to a later response."
+        default=None, description="System message, which is not passed on to a later response."
     )
     previous_response_id: Annotated[str, Field(max_length=64)] | None = Field(
-        default=None, description="A stored response whose conversation this one continues."
+        default=None,
+        description="Id of the stored response to continue; null: a new conversation.",
     )
-    store: bool | None = Field(default=True, description="Keep the response for later requests.")
-    stream: bool | None = Field(default=False, description="Answer as server-sent events.")
+    store: bool | None = Field(
+        default=True, description="Whether to keep the response for later requests."
+    )
+    stream: bool | None = Field(
+        default=False, description="Whether to answer as server-sent events."
+    )
     background: bool | None = Field(
-        default=False, description="Answer at once; the response is retrieved later."
+        default=False,
+        description="Whether to answer at once with a response that is retrieved later.",
     )
-    metadata: Metadata | None = None
+    metadata: Metadata | None = Field(
+        default=None, description="Labels of the response: up to 16 pairs of strings; null: none."
+    )
     max_output_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Tokens of all turns together."
+        default=None, description="Maximum tokens of all turns together; null: the server's limit."
     )
     max_tool_calls: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Calls of the server's tools; the response ends after them."
+        default=None,
+        description="Maximum calls of the server's tools, after which the response ends.",
     )
     temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = Field(
-        default=None, description="Randomness of sampling; null: the model's."
+        default=None, description="Sampling temperature; null: the model's."
     )
     top_p: Annotated[Number, Field(gt=0.0, le=1.0)] | None = Field(
-        default=None, description="Probability mass that is sampled from; null: the model's."
+        default=None,
+        description="Nucleus sampling: share of the probability mass; null: the model's.",
     )
     tools: list[JsonObject] | None = Field(
         default=None, description="Functions of the caller, and tools that the server runs."
     )
     tool_choice: str | JsonObject | None = Field(
-        default=None, description="auto, none, required, or one function."
+        default=None, description="Choice of calls: auto, none, required, or one function."
     )
     parallel_tool_calls: bool | None = Field(
         default=None, description="Whether a turn may have several calls; null: it may."
     )
-    text: JsonObject | None = Field(default=None, description="The format of the answer.")
-    truncation: Literal["auto", "disabled"] | None = Field(
-        default=None, description="Only disabled: a conversation is never cut silently."
+    text: JsonObject | None = Field(
+        default=None, description="Format of the answer: text, JSON, or a JSON schema."
     )
-    conversation: Any = Field(default=None, description="Refused.")
-    prompt: Any = Field(default=None, description="Refused.")
+    truncation: Literal["auto", "disabled"] | None = Field(
+        default=None,
+        description="Truncation of the conversation; must be disabled: it is never cut silently.",
+    )
+    conversation: Any = Field(
+        default=None, description="Unsupported field of OpenAI's API; refused."
+    )
+    prompt: Any = Field(default=None, description="Unsupported field of OpenAI's API; refused.")
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what cannot be done."""

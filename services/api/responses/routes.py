@@ -108,7 +108,9 @@ def list_input_items(
         str | None, Query(max_length=300, description="Last id of the previous page.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=100, description="Items per page.")] = 20,
-    order: Annotated[Literal["asc", "desc"], Query(description="By time.")] = "desc",
+    order: Annotated[
+        Literal["asc", "desc"], Query(description="Order by time: asc or desc.")
+    ] = "desc",
 ) -> Response:
     """The items that the request itself had; those of earlier responses are listed there."""
     with gateway.database.read() as session:

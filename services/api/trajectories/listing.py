@@ -21,8 +21,14 @@ if TYPE_CHECKING:
     from services.rollouts.log.listing import Listing
 
 Direction = Literal["asc", "desc"]
-Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]
-Length = Annotated[int | None, Query(ge=0, description="Tokens of the response; inclusive.")]
+Lowest = Annotated[
+    float | None, Query(allow_inf_nan=False, description="Lowest reward, inclusive.")
+]
+Highest = Annotated[
+    float | None, Query(allow_inf_nan=False, description="Highest reward, inclusive.")
+]
+Shortest = Annotated[int | None, Query(ge=0, description="Fewest tokens of a response, inclusive.")]
+Longest = Annotated[int | None, Query(ge=0, description="Most tokens of a response, inclusive.")]
 
 MAX_STEP = 2**31 - 1
 
@@ -54,17 +60,18 @@ class TrajectoryQuery:
 
 
 async def _selection(
-    min_reward: Reward = None,
-    max_reward: Reward = None,
-    min_length: Length = None,
-    max_length: Length = None,
+    min_reward: Lowest = None,
+    max_reward: Highest = None,
+    min_length: Shortest = None,
+    max_length: Longest = None,
     errors: Annotated[
-        bool | None, Query(description="Only those with, or without, errors.")
+        bool | None, Query(description="Only trajectories with, or without, errors.")
     ] = None,
     finish_reason: FinishReason | None = None,
     prompt: Annotated[int | None, Query(ge=0, description="Row of the prompts, from 0.")] = None,
     step: Annotated[
-        int | None, Query(ge=1, le=MAX_STEP, description="Training step that learned from them.")
+        int | None,
+        Query(ge=1, le=MAX_STEP, description="Training step that learned from the trajectories."),
     ] = None,
 ) -> TrajectorySelection:
     where = TrajectoryFilter(

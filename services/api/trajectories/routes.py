@@ -45,15 +45,17 @@ from services.jobs.store import get_job
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Bins of equal width.")]
+Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Number of bins of equal width.")]
 Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
 Number = Annotated[
     int,
     Query(ge=0, description="Number of a sequence of an agent's session; 0: the trajectory's own."),
 ]
 FirstTurn = Annotated[int, Query(ge=0, description="Number of the first turn.")]
-TurnCount = Annotated[int, Query(ge=1, le=MAX_TURNS_PER_PAGE, description="Turns at most.")]
-Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Tokens at most.")]
+TurnCount = Annotated[
+    int, Query(ge=1, le=MAX_TURNS_PER_PAGE, description="Maximum number of turns.")
+]
+Count = Annotated[int, Query(ge=1, le=MAX_TOKENS_PER_PAGE, description="Maximum number of tokens.")]
 
 
 def trajectory_routes(kind: str) -> APIRouter:

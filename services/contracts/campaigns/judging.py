@@ -48,10 +48,16 @@ class SeedPolicy(Request):
 class SeedScores(Resource):
     """The model of one seed, with its mean scores."""
 
-    seed: int
-    model: str
-    search_score: float | None = None
-    final_score: float | None = None
+    seed: int = Field(description="Number of the seed.")
+    model: str = Field(description="Name of the model that was trained with the seed.")
+    search_score: float | None = Field(
+        default=None,
+        description="Mean score per item of the search part; null before the measurement.",
+    )
+    final_score: float | None = Field(
+        default=None,
+        description="Mean score per item of the final part; null before the measurement.",
+    )
 
 
 class AcceptBy(StrEnum):

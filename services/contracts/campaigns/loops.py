@@ -47,14 +47,19 @@ class Comparison(Resource):
     samples: int = Field(description="Number of items.")
     seeds: int = Field(default=1, description="Number of seeds of the model.")
     best_seeds: int = Field(default=1, description="Number of seeds of the best model so far.")
-    difference: float
-    ci95: tuple[float, float]
-    p_value: float | None = None
+    difference: float = Field(
+        description="Mean difference per item to the best model so far, in the direction of "
+        "improvement."
+    )
+    ci95: tuple[float, float] = Field(description="95 % confidence interval of the difference.")
+    p_value: float | None = Field(
+        default=None, description="p-value of the paired test; null: not tested."
+    )
     exact_p_value: float | None = Field(
         default=None,
         description="p-value of McNemar's exact test; null unless samples are single 0/1 values.",
     )
-    improves: bool
+    improves: bool = Field(description="Whether the model is better by the acceptance criterion.")
     second_look: "Comparison | None" = Field(
         default=None,
         description="Comparison on fresh samples of both models, made where the first one and the "
@@ -71,13 +76,29 @@ class CampaignLoop(Resource):
     """
 
     object: Literal["campaign.loop"] = "campaign.loop"
-    loop: int
-    parent: int | None = None
-    hypothesis: str | None = None
+    loop: int = Field(description="Number of the loop; 0: the base model.")
+    parent: int | None = Field(
+        default=None,
+        description="Number of the loop whose model this one started from; null for the base "
+        "model.",
+    )
+    hypothesis: str | None = Field(
+        default=None,
+        description="Hypothesis of the LLM for this attempt; null before the proposal.",
+    )
     steps: list[StepName] = Field(description="Names of the steps that have finished.")
-    model: str | None = None
-    search_score: float | None = None
-    final_score: float | None = None
+    model: str | None = Field(
+        default=None,
+        description="Name of the trained model, that of the first seed; null before there is one.",
+    )
+    search_score: float | None = Field(
+        default=None,
+        description="Mean score per item of the search part; null before the measurement.",
+    )
+    final_score: float | None = Field(
+        default=None,
+        description="Mean score per item of the final part; null before the measurement.",
+    )
     seeds: list[SeedScores] = Field(
         default_factory=list, description="Models by seed; empty where there is one seed."
     )
@@ -89,11 +110,22 @@ class CampaignLoop(Resource):
         description="Noise of the base model's score: gains up to about this are within the 95 % "
         "interval of the difference between two measurements. Null where answers are greedy.",
     )
-    comparison: Comparison | None = None
-    accepted: bool | None = None
-    failure: Failure | None = None
-    failure_message: str | None = None
-    reason: str | None = None
+    comparison: Comparison | None = Field(
+        default=None, description="Comparison with the best model so far; null before the verdict."
+    )
+    accepted: bool | None = Field(
+        default=None, description="Whether the model was accepted; null before the verdict."
+    )
+    failure: Failure | None = Field(
+        default=None, description="Kind of the failure; null: the loop has not failed."
+    )
+    failure_message: str | None = Field(
+        default=None,
+        description="Description of the failure in one line; null: the loop has not failed.",
+    )
+    reason: str | None = Field(
+        default=None, description="Explanation of the verdict by the LLM; null before it."
+    )
     judged: int | None = Field(
         default=None,
         description="Position in the order of verdicts. The best model is the last accepted one.",
@@ -104,13 +136,19 @@ class CampaignStep(Resource):
     """A step with its output and its conversation with the LLM."""
 
     object: Literal["campaign.step"] = "campaign.step"
-    loop: int
-    name: StepName
-    started_at: int
-    finished_at: int | None = None
-    output: JsonObject | None = None
+    loop: int = Field(description="Number of the loop.")
+    name: StepName = Field(description="Name of the step.")
+    started_at: int = Field(description="Time at which the step began, in Unix seconds.")
+    finished_at: int | None = Field(
+        default=None, description="Time at which the step ended, in Unix seconds; null until then."
+    )
+    output: JsonObject | None = Field(
+        default=None, description="Output of the step, by its kind; null before it ends."
+    )
     transcript: list[JsonObject] = Field(
         default_factory=list,
         description="Calls of the LLM in this step, each with messages, answer and tokens.",
     )
-    jobs: list[str] = Field(default_factory=list)
+    jobs: list[str] = Field(
+        default_factory=list, description="Ids of the jobs that the step created."
+    )

@@ -16,14 +16,21 @@ class ReportedAttempt(CampaignLoop):
     depth: int = Field(
         description="Number of attempts from the base model, which has 0, to this one."
     )
-    task: str = ""
-    code_summary: str = ""
+    task: str = Field(
+        default="",
+        description="Task of the attempt, as the LLM proposed it; truncated to 2,000 characters.",
+    )
+    code_summary: str = Field(
+        default="", description="Summary of the data script; truncated to 2,000 characters."
+    )
     rows: int | None = Field(default=None, description="Number of training rows that were used.")
     contaminated_rows: int | None = Field(
         default=None,
         description="Number of rows that held items of the benchmark and were removed.",
     )
-    training_job: str | None = None
+    training_job: str | None = Field(
+        default=None, description="Id of the training job; null without one."
+    )
 
 
 class FinalComparison(Resource):
@@ -34,27 +41,29 @@ class FinalComparison(Resource):
     """
 
     samples: int = Field(description="Number of items.")
-    base_seeds: int = 1
-    best_seeds: int = 1
-    base_score: float
-    best_score: float
-    difference: float
-    ci95: tuple[float, float]
-    p_value: float
+    base_seeds: int = Field(default=1, description="Number of seeds of the base model.")
+    best_seeds: int = Field(default=1, description="Number of seeds of the best model.")
+    base_score: float = Field(description="Score of the base model on the final part.")
+    best_score: float = Field(description="Score of the best model on the final part.")
+    difference: float = Field(
+        description="Mean difference per item, in the direction of improvement."
+    )
+    ci95: tuple[float, float] = Field(description="95 % confidence interval of the difference.")
+    p_value: float = Field(description="p-value of the paired test.")
 
 
 class RoleCost(Resource):
     """The LLM usage for one purpose."""
 
-    model: str
-    calls: int
+    model: str = Field(description="Name of the LLM.")
+    calls: int = Field(description="Number of calls of the LLM.")
     cached_answers: int = Field(default=0, description="Number of calls that the cache answered.")
     saved_tokens: int = Field(
         default=0,
         description="Number of tokens that the cached answers cost when they were first given.",
     )
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int = Field(description="Number of prompt tokens.")
+    completion_tokens: int = Field(description="Number of completion tokens.")
     cost: float | None = Field(
         default=None,
         description="Cost in the currency of the price; null without a price of tokens.",
@@ -64,9 +73,9 @@ class RoleCost(Resource):
 class ScriptCost(Resource):
     """The LLM usage of data scripts."""
 
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
+    calls: int = Field(description="Number of calls by data scripts.")
+    prompt_tokens: int = Field(description="Number of prompt tokens.")
+    completion_tokens: int = Field(description="Number of completion tokens.")
     cost: float | None = Field(
         default=None, description="Cost of all LLMs; null where one has no price."
     )
@@ -75,13 +84,15 @@ class ScriptCost(Resource):
 class CampaignCost(Resource):
     """The usage of a campaign so far."""
 
-    llm_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    llm_calls: int = Field(default=0, description="Number of calls of the LLM.")
+    prompt_tokens: int = Field(default=0, description="Number of prompt tokens of the LLM.")
+    completion_tokens: int = Field(default=0, description="Number of completion tokens of the LLM.")
     llm_cost: float | None = Field(
         default=None, description="Cost of the LLM; null without a price of tokens."
     )
-    llm_by_role: dict[LlmRole, RoleCost] = Field(default_factory=dict)
+    llm_by_role: dict[LlmRole, RoleCost] = Field(
+        default_factory=dict, description="LLM usage by role."
+    )
     by_scripts: ScriptCost | None = Field(
         default=None, description="LLM usage of data scripts; null where scripts have no LLMs."
     )
@@ -102,14 +113,20 @@ class CampaignReport(Resource):
     """A campaign as one page. ``attempts`` are in the order of the tree, the base model first."""
 
     object: Literal["campaign.report"] = "campaign.report"
-    campaign: Campaign
-    attempts: list[ReportedAttempt]
+    campaign: Campaign = Field(description="Campaign that the report is about.")
+    attempts: list[ReportedAttempt] = Field(
+        description="Attempts in the order of the tree, the base model first."
+    )
     best_model: str | None = Field(
         default=None, description="Best model so far; null before the base model is measured."
     )
     lineage: list[int] = Field(description="Loops from the base model to the best one.")
-    final: FinalComparison | None = None
-    cost: CampaignCost
+    final: FinalComparison | None = Field(
+        default=None,
+        description="Comparison of the best model with the base model on the final part; null "
+        "before there is one.",
+    )
+    cost: CampaignCost = Field(description="Usage of the campaign so far.")
     reproduce_model: str | None = Field(
         default=None, description="Command that trains the best model again."
     )

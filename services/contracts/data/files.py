@@ -43,16 +43,24 @@ class ExpiresAfter(Request):
 class File(Resource):
     """A stored file. ``sha256`` is the hex checksum of its content."""
 
-    id: str
+    id: str = Field(description="Id of the file.")
     object: Literal["file"] = "file"
-    bytes: int
-    created_at: int
-    filename: str
-    purpose: FilePurpose
-    status: Literal["uploaded", "processed", "error"] = "processed"
-    status_details: str | None = None
-    expires_at: int | None = None
-    sha256: str
+    bytes: int = Field(description="Size of the file in bytes.")
+    created_at: int = Field(description="Time of the upload, in Unix seconds.")
+    filename: str = Field(description="Name of the file.")
+    purpose: FilePurpose = Field(
+        description="Purpose of the file, which decides how its content is checked."
+    )
+    status: Literal["uploaded", "processed", "error"] = Field(
+        default="processed", description="Status of the file in OpenAI's format."
+    )
+    status_details: str | None = Field(
+        default=None, description="Details of the status in OpenAI's format; null: none."
+    )
+    expires_at: int | None = Field(
+        default=None, description="Time at which the file is deleted, in Unix seconds; null: never."
+    )
+    sha256: str = Field(description="Hex SHA-256 of the content.")
 
 
 class UploadedContent(Resource):
@@ -80,12 +88,13 @@ class CreateUpload(Request):
     """The body of POST /v1/uploads."""
 
     bytes: StrictInt = Field(ge=1, description="Size of the whole file.")
-    filename: str = Field(min_length=1, max_length=255)
+    filename: str = Field(min_length=1, max_length=255, description="Name of the file.")
     mime_type: str = Field(
         max_length=255, description="MIME type, which is not used: the purpose says what a file is."
     )
     purpose: Annotated[FilePurpose, AfterValidator(_uploaded)] = Field(
-        json_schema_extra={"enum": [purpose.value for purpose in FilePurpose.uploads()]}
+        json_schema_extra={"enum": [purpose.value for purpose in FilePurpose.uploads()]},
+        description="Purpose of the file, which decides how its content is checked.",
     )
     expires_after: ExpiresAfter | None = Field(
         default=None, description="Expiry of the file, counted from its completion."
@@ -108,21 +117,29 @@ class CompleteUpload(Request):
 class PartialUpload(Resource):
     """A multipart upload; ``file`` is present once it is completed, until it is deleted."""
 
-    id: str
+    id: str = Field(description="Id of the upload.")
     object: Literal["upload"] = "upload"
-    bytes: int
-    created_at: int
-    expires_at: int
-    filename: str
-    purpose: FilePurpose
-    status: Literal["pending", "completed", "cancelled", "expired"]
-    file: File | None = None
+    bytes: int = Field(description="Size of the whole file in bytes.")
+    created_at: int = Field(description="Time at which the upload was created, in Unix seconds.")
+    expires_at: int = Field(
+        description="Time until which the upload accepts parts, in Unix seconds."
+    )
+    filename: str = Field(description="Name of the file.")
+    purpose: FilePurpose = Field(description="Purpose of the file.")
+    status: Literal["pending", "completed", "cancelled", "expired"] = Field(
+        description="Status of the upload."
+    )
+    file: File | None = Field(
+        default=None,
+        description="Uploaded file; null until the upload is completed, and once the file is "
+        "deleted.",
+    )
 
 
 class UploadPart(Resource):
     """A stored part."""
 
-    id: str
+    id: str = Field(description="Id of the part.")
     object: Literal["upload.part"] = "upload.part"
-    created_at: int
-    upload_id: str
+    created_at: int = Field(description="Time at which the part was stored, in Unix seconds.")
+    upload_id: str = Field(description="Id of the upload that the part belongs to.")

@@ -42,17 +42,21 @@ class PairedComparison(Resource):
     ``p_adjusted`` is corrected for the number of comparisons (Holm).
     """
 
-    candidate: str
+    candidate: str = Field(description="Id of the evaluation that is compared with the baseline.")
     benchmark: str | None = Field(
         default=None, description="Name of the benchmark; null: evaluations of one."
     )
-    value: ComparedValue = "correct"
-    direction: Direction = "maximize"
+    value: ComparedValue = Field(
+        default="correct", description="Value that is compared: correct or score."
+    )
+    direction: Direction = Field(
+        default="maximize", description="Whether higher or lower values are better."
+    )
     better: Literal["baseline", "candidate"] | None = Field(
         default=None,
         description="Significantly better model (``p_adjusted`` below 0.05); null without one.",
     )
-    items: int
+    items: int = Field(description="Number of compared items.")
     left_out: int = Field(
         description="Number of items that only one evaluation has, or that have no score."
     )
@@ -62,12 +66,14 @@ class PairedComparison(Resource):
     candidate_errors: int = Field(
         description="Number of items of the candidate without an answer or a grade."
     )
-    baseline_mean: float
-    candidate_mean: float
-    difference: float
-    stderr: float
-    ci95: tuple[float, float]
-    test: Literal["mcnemar", "paired_t", "paired_permutation"]
+    baseline_mean: float = Field(description="Mean value of the baseline.")
+    candidate_mean: float = Field(description="Mean value of the candidate.")
+    difference: float = Field(description="Mean of the candidate minus that of the baseline.")
+    stderr: float = Field(description="Standard error of the difference, over items.")
+    ci95: tuple[float, float] = Field(description="95 % confidence interval of the difference.")
+    test: Literal["mcnemar", "paired_t", "paired_permutation"] = Field(
+        description="Test that the p-value and the interval come from."
+    )
     p_value: float = Field(
         description="Two-sided p-value of the difference; below 0.05 exactly where `ci95` "
         "leaves out 0."
@@ -76,9 +82,9 @@ class PairedComparison(Resource):
         default=None,
         description="p-value of McNemar's exact test; null unless samples are single 0/1 values.",
     )
-    p_adjusted: float
-    gained: int
-    lost: int
+    p_adjusted: float = Field(description="p-value corrected for the number of comparisons (Holm).")
+    gained: int = Field(description="Number of items on which the candidate is better.")
+    lost: int = Field(description="Number of items on which the candidate is worse.")
     gained_items: list[int] = Field(
         description="First 1,000 rows on which the candidate is better, counted from 0."
     )
@@ -95,8 +101,10 @@ class EvaluationComparison(Resource):
     """Candidates against one baseline."""
 
     object: Literal["evaluation.comparison"] = "evaluation.comparison"
-    baseline: str
+    baseline: str = Field(description="Id of the evaluation that the others are compared with.")
     value: ComparedValue | None = Field(
         description="Value that is compared, if it is the same in all comparisons."
     )
-    comparisons: list[PairedComparison]
+    comparisons: list[PairedComparison] = Field(
+        description="Comparisons with the baseline, by candidate and benchmark."
+    )

@@ -196,11 +196,11 @@ ResultOutcome = Literal["correct", "wrong", "failed"]
 class ToolUse(Resource):
     """The tool calls of a sample; ``trajectory`` is its conversation's id in this job."""
 
-    trajectory: str
-    turns: int
+    trajectory: str = Field(description="Id of the conversation's trajectory in this job.")
+    turns: int = Field(description="Number of turns of the model.")
     calls: int = Field(description="Number of calls that were run.")
-    failed_calls: int
-    malformed_calls: int
+    failed_calls: int = Field(description="Number of calls that were run and gave no reply.")
+    malformed_calls: int = Field(description="Number of calls that could not be read.")
 
 
 class SampleResult(Resource):
@@ -210,7 +210,7 @@ class SampleResult(Resource):
     if the model gave no answer. With ``left_out`` the row counts nowhere.
     """
 
-    id: str
+    id: str = Field(description="Id of the row.")
     object: Literal["evaluation.result"] = "evaluation.result"
     benchmark: str | None = Field(
         default=None, description="Name of the benchmark; null: an evaluation of one."
@@ -227,32 +227,48 @@ class SampleResult(Resource):
         description="The row's `tag` and `tags`, its sub-task, and `disputed` where a second "
         "opinion differs from the grade.",
     )
-    gold: list[str]
-    answer: str | None
+    gold: list[str] = Field(description="Accepted answers.")
+    answer: str | None = Field(description="Answer of the model; null without one.")
     extracted: str | None = Field(
         default=None, description="Part of the answer that the grader compared."
     )
-    parsing: ParsingOutcome | None = None
+    parsing: ParsingOutcome | None = Field(
+        default=None, description="Outcome of reading JSON from the answer; null: it was not read."
+    )
     group: str | None = Field(default=None, description="Sub-task of the row; null: none.")
     measures: dict[str, float] | None = Field(
         default=None, description="Measures of the answer beside its score, by name."
     )
     tools: ToolUse | None = Field(default=None, description="Use of tools; null without tools.")
-    score: float | None = None
-    correct: bool | None
+    score: float | None = Field(
+        default=None, description="Score of the answer, in the grader's unit; null without one."
+    )
+    correct: bool | None = Field(
+        description="Whether the answer is correct; null without an answer or a score."
+    )
     finish_reason: str | None = Field(
         default=None,
         description="Finish reason of the endpoint; with tools, that of the conversation.",
     )
-    error: str | None = None
+    error: str | None = Field(
+        default=None, description="Reason why there is no answer or score; null: there is."
+    )
     left_out: LeftOut | None = Field(
         default=None, description="Loss of the sample to failing infrastructure; null: none."
     )
-    status_code: int | None = None
-    attempts: int = 1
-    latency_seconds: float | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    status_code: int | None = Field(
+        default=None, description="HTTP status of a model that gave no answer; null otherwise."
+    )
+    attempts: int = Field(default=1, description="Number of requests for the answer.")
+    latency_seconds: float | None = Field(
+        default=None, description="Seconds from the request to the answer; null without one."
+    )
+    prompt_tokens: int | None = Field(
+        default=None, description="Number of prompt tokens; null: not reported."
+    )
+    completion_tokens: int | None = Field(
+        default=None, description="Number of sampled tokens; null: not reported."
+    )
 
     @property
     def outcome(self) -> ResultOutcome:

@@ -37,7 +37,7 @@ class ModelKind(StrEnum):
 class RegisterModel(Request):
     """Register a model: a folder below the operator's model root, or a hub repository."""
 
-    id: ModelId
+    id: ModelId = Field(description="Name for the model, which jobs use.")
     folder: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None,
         description="Path relative to the operator's model root: a folder, or a GGUF file.",
@@ -46,9 +46,12 @@ class RegisterModel(Request):
         default=None,
         description="Repository of the hub, downloaded when first used or by a download job.",
     )
-    revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = None
+    revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = Field(
+        default=None,
+        description="Branch, tag or commit of the hub repository; null: its default branch.",
+    )
     base: ModelId | None = Field(
-        default=None, description="The registered model that an adapter folder belongs to."
+        default=None, description="Registered model that an adapter folder belongs to."
     )
 
     @model_validator(mode="after")
@@ -84,8 +87,10 @@ class DataFile(Resource):
     ``file`` is a file id, with the ``sha256`` of its content, or a dataset of a hub.
     """
 
-    file: str
-    sha256: str | None = None
+    file: str = Field(description="File id, or a dataset of the hub.")
+    sha256: str | None = Field(
+        default=None, description="Hex SHA-256 of the content; null for a dataset of the hub."
+    )
     num_samples: int | None = Field(default=None, description="Number of rows drawn; null: all.")
 
 
@@ -96,14 +101,18 @@ class Lineage(Resource):
     if that was trained here.
     """
 
-    job_id: str
-    parent: str
+    job_id: str = Field(description="Id of the job that made the model.")
+    parent: str = Field(description="Name of the model that was trained or merged.")
     merged: bool = Field(
         default=False, description="Whether the model was merged from the parent, not trained."
     )
-    training_file: str | None = None
-    training_file_sha256: str | None = None
-    validation_file: str | None = None
+    training_file: str | None = Field(default=None, description="Training file; null without one.")
+    training_file_sha256: str | None = Field(
+        default=None, description="Hex SHA-256 of the training file; null without one."
+    )
+    validation_file: str | None = Field(
+        default=None, description="Validation file; null without one."
+    )
     files: dict[str, DataFile] = Field(
         default_factory=dict,
         description="Data files by the request field that names them, as training_files.1.file.",
@@ -111,7 +120,7 @@ class Lineage(Resource):
     mixing: JsonObject | None = Field(
         default=None, description="Settings with which several training files were mixed."
     )
-    seed: int | None = None
+    seed: int | None = Field(default=None, description="Seed of the training; null without one.")
     arguments: JsonObject = Field(
         default_factory=dict, description="Arguments of the training library."
     )
@@ -122,22 +131,32 @@ class Lineage(Resource):
         default=False,
         description="Whether the adapter changes more weights than engines can apply.",
     )
-    library_versions: dict[str, str]
+    library_versions: dict[str, str] = Field(description="Versions of the libraries, by package.")
 
 
 class Model(Resource):
     """A model that jobs can name. Adapters have the ``base`` that they belong to."""
 
-    id: str
+    id: str = Field(description="Name of the model, which jobs use.")
     object: Literal["model"] = "model"
-    created: int
-    owned_by: str
-    kind: ModelKind
-    base: str | None = None
-    folder: str | None = None
-    hub_id: str | None = None
-    revision: str | None = None
-    lineage: Lineage | None = None
+    created: int = Field(description="Time of the registration, in Unix seconds.")
+    owned_by: str = Field(description="Owner of the model in OpenAI's format.")
+    kind: ModelKind = Field(description="Form of the weights: full, adapter or gguf.")
+    base: str | None = Field(
+        default=None, description="Base model that an adapter belongs to; null for other models."
+    )
+    folder: str | None = Field(
+        default=None,
+        description="Path relative to the operator's model root; null for models of the hub and "
+        "of jobs.",
+    )
+    hub_id: str | None = Field(default=None, description="Repository of the hub; null for others.")
+    revision: str | None = Field(
+        default=None, description="Revision of the hub repository; null: its default."
+    )
+    lineage: Lineage | None = Field(
+        default=None, description="Provenance of a trained or merged model; null for others."
+    )
 
 
 class RemoteModel(Request):

@@ -48,14 +48,16 @@ class RetrieveRequest(BaseModel):
 class ScoredDocument(Resource):
     """A passage and its score."""
 
-    document: JsonObject
-    score: float
+    document: JsonObject = Field(description="Passage that was found.")
+    score: float = Field(description="Score of the passage; higher is better.")
 
 
 class RetrieveResponse(Resource):
     """The passages of each query, best first, in the order of the queries."""
 
-    result: list[list[ScoredDocument | JsonObject]]
+    result: list[list[ScoredDocument | JsonObject]] = Field(
+        description="Passages of each query, best first, in the order of the queries."
+    )
     notes: list[str] | None = Field(
         default=None, description="Numbers of the queries that were cut, if any."
     )
@@ -104,16 +106,16 @@ class SearchRequest(Request):
 class HitPart(Resource):
     """A passage's rank in one of the rankings that a hybrid search fuses."""
 
-    mode: IndexMode
+    mode: IndexMode = Field(description="Ranking that the rank is from.")
     rank: int = Field(description="Rank of the passage, counted from 1.")
-    score: float
+    score: float = Field(description="Score of the passage in this ranking.")
 
 
 class SearchHit(Resource):
     """A found passage."""
 
-    document: JsonObject
-    score: float
+    document: JsonObject = Field(description="Passage that was found.")
+    score: float = Field(description="Score of the passage; higher is better.")
     parts: list[HitPart] | None = Field(
         default=None,
         description="Ranks of the passage in the fused rankings; hybrid searches only.",
@@ -126,9 +128,11 @@ class SearchHit(Resource):
 class SearchResponse(Resource):
     """The hits of each query, best first, in the order of the queries."""
 
-    index: str
-    mode: IndexMode
-    results: list[list[SearchHit]]
+    index: str = Field(description="Name of the searched index.")
+    mode: IndexMode = Field(description="Search mode that was used.")
+    results: list[list[SearchHit]] = Field(
+        description="Hits of each query, best first, in the order of the queries."
+    )
     notes: list[str] | None = Field(
         default=None, description="Numbers of the queries that were cut, if any."
     )

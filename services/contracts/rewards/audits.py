@@ -13,8 +13,8 @@ MAX_BINS = 100
 class StepRewards(Resource):
     """The rewards of the trajectories that a training step learned from."""
 
-    step: int
-    mean: float
+    step: int = Field(description="Number of the training step.")
+    mean: float = Field(description="Mean reward of the step's trajectories.")
     counts: list[int] = Field(description="Number of rewards in each bin of the histogram.")
 
 
@@ -22,11 +22,11 @@ class RewardHistogram(Resource):
     """Counts of rewards in bins of equal width; bin i is from ``edges[i]`` to ``edges[i + 1]``."""
 
     object: Literal["rollout.reward.histogram"] = "rollout.reward.histogram"
-    rewarded: int
-    unrewarded: int
+    rewarded: int = Field(description="Number of trajectories with a reward.")
+    unrewarded: int = Field(description="Number of trajectories without a reward.")
     mean: float | None = Field(description="Mean reward; null without rewards.")
     edges: list[float] = Field(description="Edges of the bins; empty without rewards.")
-    counts: list[int]
+    counts: list[int] = Field(description="Number of rewards in each bin.")
     steps: list[StepRewards] = Field(description="The latest steps of a training, oldest first.")
 
 
@@ -44,15 +44,15 @@ class AuditName(StrEnum):
 class AuditCheck(Resource):
     """One sign: its value among the first and among the last samples, and whether it is found."""
 
-    name: AuditName
-    flagged: bool
+    name: AuditName = Field(description="Name of the sign that is looked for.")
+    flagged: bool = Field(description="Whether the sign was found.")
     rule: str = Field(description="Rule by which the sign counts as found.")
     first: float | None = Field(description="Value among the first samples; null: not measured.")
     last: float | None = Field(description="Value among the last samples; null: not measured.")
     p_value: float | None = Field(
         description="Probability of so large a change by chance, one-sided; null: not tested."
     )
-    message: str
+    message: str = Field(description="Description of the finding in one line.")
 
 
 class RewardAudit(Resource):
@@ -60,8 +60,16 @@ class RewardAudit(Resource):
 
     object: Literal["reward.audit"] = "reward.audit"
     flagged: bool = Field(description="Whether a sign of a gamed reward was found.")
-    first_samples: int
-    last_samples: int
-    reward_first: float | None
-    reward_last: float | None
-    checks: list[AuditCheck]
+    first_samples: int = Field(
+        description="Number of samples at the beginning of the training that are compared."
+    )
+    last_samples: int = Field(
+        description="Number of samples at the end of the training that are compared."
+    )
+    reward_first: float | None = Field(
+        description="Mean reward of the first samples; null without rewards."
+    )
+    reward_last: float | None = Field(
+        description="Mean reward of the last samples; null without rewards."
+    )
+    checks: list[AuditCheck] = Field(description="Signs of a gamed reward, each with its finding.")

@@ -9,19 +9,19 @@ from services.contracts.rewards.rewards import Reward
 class ValidateGrader(Request):
     """A grader or a reward to validate."""
 
-    grader: Reward
+    grader: Reward = Field(description="Grader to check.")
 
 
 class GraderValidation(Resource):
     """The grader as parsed."""
 
-    grader: Reward
+    grader: Reward = Field(description="Grader with its defaults filled in.")
 
 
 class RunGrader(Request):
     """A grader or a reward, the text to score, and the row that it answers."""
 
-    grader: Reward
+    grader: Reward = Field(description="Grader or reward to run.")
     model_sample: str = Field(max_length=1_000_000, description="Answer of the model to grade.")
     item: JsonObject = Field(
         default_factory=dict,
@@ -32,42 +32,88 @@ class RunGrader(Request):
 class GraderErrors(Resource):
     """Failures of a run; with any of them the reward is 0."""
 
-    formula_parse_error: bool = False
-    sample_parse_error: bool = False
-    sample_parse_error_details: str | None = None
-    truncated_observation_error: bool = False
-    unresponsive_reward_error: bool = False
-    invalid_variable_error: bool = False
-    invalid_variable_error_details: str | None = None
-    other_error: bool = False
-    other_error_details: str | None = None
-    python_grader_server_error: bool = False
-    python_grader_server_error_type: str | None = None
-    python_grader_runtime_error: bool = False
-    python_grader_runtime_error_details: str | None = None
-    model_grader_server_error: bool = False
-    model_grader_server_error_details: str | None = None
-    model_grader_refusal_error: bool = False
-    model_grader_parse_error: bool = False
-    model_grader_parse_error_details: str | None = None
+    formula_parse_error: bool = Field(
+        default=False, description="Whether the formula of a multi grader cannot be read."
+    )
+    sample_parse_error: bool = Field(
+        default=False, description="Whether the sample cannot be read."
+    )
+    sample_parse_error_details: str | None = Field(
+        default=None, description="Details of an unreadable sample; null: none."
+    )
+    truncated_observation_error: bool = Field(
+        default=False, description="Whether the sample was truncated."
+    )
+    unresponsive_reward_error: bool = Field(
+        default=False, description="Whether the grader did not answer."
+    )
+    invalid_variable_error: bool = Field(
+        default=False, description="Whether a template names an unknown variable."
+    )
+    invalid_variable_error_details: str | None = Field(
+        default=None, description="Details of an unknown variable; null: none."
+    )
+    other_error: bool = Field(
+        default=False, description="Whether grading failed for another reason."
+    )
+    other_error_details: str | None = Field(
+        default=None, description="Details of another failure; null: none."
+    )
+    python_grader_server_error: bool = Field(
+        default=False, description="Whether the sandbox failed a Python grader."
+    )
+    python_grader_server_error_type: str | None = Field(
+        default=None, description="Type of the sandbox's failure; null: none."
+    )
+    python_grader_runtime_error: bool = Field(
+        default=False, description="Whether the source of a Python grader raised."
+    )
+    python_grader_runtime_error_details: str | None = Field(
+        default=None, description="Details of the exception; null: none."
+    )
+    model_grader_server_error: bool = Field(
+        default=False, description="Whether the grading model's server failed."
+    )
+    model_grader_server_error_details: str | None = Field(
+        default=None, description="Details of the server's failure; null: none."
+    )
+    model_grader_refusal_error: bool = Field(
+        default=False, description="Whether the grading model refused to answer."
+    )
+    model_grader_parse_error: bool = Field(
+        default=False, description="Whether the grading model's answer cannot be read."
+    )
+    model_grader_parse_error_details: str | None = Field(
+        default=None, description="Details of the unreadable answer; null: none."
+    )
 
 
 class GraderMetadata(Resource):
     """Details of a run; ``execution_time`` is in seconds."""
 
-    name: str
-    type: str
-    errors: GraderErrors
-    execution_time: float
-    scores: dict[str, float]
-    token_usage: int | None = None
-    sampled_model_name: str | None = None
+    name: str = Field(description="Name of the grader.")
+    type: str = Field(description="Type of the grader.")
+    errors: GraderErrors = Field(
+        description="Failures of the run; with any of them the reward is 0."
+    )
+    execution_time: float = Field(description="Duration of the run, in seconds.")
+    scores: dict[str, float] = Field(description="Scores by the name of their grader.")
+    token_usage: int | None = Field(
+        default=None, description="Number of tokens of grading models; null without one."
+    )
+    sampled_model_name: str | None = Field(
+        default=None, description="Name of the grading model; null without one."
+    )
 
 
 class GraderRun(Resource):
     """The result of a run; ``sub_rewards`` are the scores that a multi grader combines."""
 
-    reward: float
-    metadata: GraderMetadata
-    sub_rewards: dict[str, float]
-    model_grader_token_usage_per_model: dict[str, int]
+    reward: float = Field(description="Score of the sample.")
+    metadata: GraderMetadata = Field(description="Details of the run.")
+    sub_rewards: dict[str, float] = Field(
+        description="Scores that a multi grader combines, by name."
+    )
+    model_grader_token_usage_per_model: dict[str, int] = Field(
+        description="Number of tokens by grading model."
+    )

@@ -22,13 +22,27 @@ class AgentSequence(Resource):
     that several sequences share has mask 1 in the first of them only.
     """
 
-    role: SequenceRole
-    turns: int
-    prompt_token_ids: list[int]
-    response_token_ids: list[int]
-    response_mask: list[int]
-    log_probs: list[float]
-    policy_versions: list[int]
+    role: SequenceRole = Field(
+        description="Part of the sequence in the session: the agent's own, auxiliary or discarded."
+    )
+    turns: int = Field(description="Number of turns of the sequence.")
+    prompt_token_ids: list[int] = Field(description="Token ids before the first turn.")
+    response_token_ids: list[int] = Field(
+        description="Token ids after the prompt: those of the turns and of what was inserted "
+        "between them."
+    )
+    response_mask: list[int] = Field(
+        description="Mask of the response tokens: 1 where sampled, 0 where inserted or counted "
+        "in an earlier sequence."
+    )
+    log_probs: list[float] = Field(
+        description="Sampler log-probability of each response token, in nats; 0.0 where nothing "
+        "was sampled."
+    )
+    policy_versions: list[int] = Field(
+        description="Number of updates behind the weights that sampled each response token; -1 "
+        "where nothing was sampled."
+    )
     messages: list[JsonObject] = Field(
         default_factory=list,
         description="Conversation of the last request, and the answer to it; empty in records "

@@ -261,33 +261,52 @@ class TrajectorySummary(Resource):
     malformed calls, a failed reward, and the rollout's own failure.
     """
 
-    id: str
+    id: str = Field(description="Id of the trajectory.")
     object: Literal["rollout.trajectory.summary"] = "rollout.trajectory.summary"
-    prompt_index: int
-    sample_index: int
-    reward: float | None = None
-    reward_components: dict[str, float] = Field(default_factory=dict)
-    reward_error: str | None = None
-    finish_reason: FinishReason
-    error: str | None = None
-    errors: int = 0
-    turns: int = 0
-    tool_calls: int = 0
-    failed_calls: int = 0
-    prompt_tokens: int = 0
-    response_tokens: int = 0
-    sampled_tokens: int = 0
+    prompt_index: int = Field(description="Row of the prompts, counted from 0.")
+    sample_index: int = Field(description="Number of the sample among those of the prompt, from 0.")
+    reward: float | None = Field(
+        default=None,
+        description="Weighted sum of the reward's components; null: there is no reward.",
+    )
+    reward_components: dict[str, float] = Field(
+        default_factory=dict, description="Scores of the reward's components, by name."
+    )
+    reward_error: str | None = Field(
+        default=None, description="Reason why there is no reward; null: none."
+    )
+    finish_reason: FinishReason = Field(description="Reason why the rollout ended.")
+    error: str | None = Field(default=None, description="Error that ended the rollout; null: none.")
+    errors: int = Field(
+        default=0,
+        description="Number of errors: calls without a reply, malformed calls, a failed reward, "
+        "and the rollout's own failure.",
+    )
+    turns: int = Field(default=0, description="Number of turns of the model.")
+    tool_calls: int = Field(default=0, description="Number of tool calls that were run.")
+    failed_calls: int = Field(default=0, description="Number of tool calls that got no reply.")
+    prompt_tokens: int = Field(default=0, description="Number of tokens of the prompt.")
+    response_tokens: int = Field(
+        default=0, description="Number of tokens after the prompt, tool results included."
+    )
+    sampled_tokens: int = Field(default=0, description="Number of tokens that the model sampled.")
     has_estimates: bool = Field(
         default=False,
         description="Whether numbers of tokens are partly estimated, for lack of token ids.",
     )
     question: str = Field(default="", description="Beginning of the prompt's last message.")
     answer: str = Field(default="", description="End of the model's last turn.")
-    created_at: float = 0.0
-    seconds: float = 0.0
-    model_seconds: float = 0.0
-    tool_seconds: float = 0.0
-    notes: int = 0
+    created_at: float = Field(
+        default=0.0, description="Time at which the rollout began, in Unix seconds."
+    )
+    seconds: float = Field(default=0.0, description="Duration of the rollout, in seconds.")
+    model_seconds: float = Field(
+        default=0.0, description="Seconds that the rollout waited for the model."
+    )
+    tool_seconds: float = Field(
+        default=0.0, description="Seconds that the rollout waited for tools."
+    )
+    notes: int = Field(default=0, description="Number of notes about the trajectory.")
     step: int | None = Field(
         default=None,
         description="Training step that learned from the trajectory; null before one does.",

@@ -26,34 +26,39 @@ class TrajectoryToken(Resource):
     position: int = Field(
         description="Position of the token, from 0; the prompt's tokens come first."
     )
-    id: int
+    id: int = Field(description="Id of the token in the tokenizer's vocabulary.")
     text: str | None = Field(
         description="Text of the token; empty for all but the last token of a character, null "
         "where text_error says why."
     )
-    origin: TokenOrigin
+    origin: TokenOrigin = Field(description="Origin of the token: prompt, sampled or inserted.")
     log_prob: float | None = Field(default=None, description="Sampler log-probability, in nats.")
-    policy_version: int | None = None
+    policy_version: int | None = Field(
+        default=None,
+        description="Number of updates behind the weights that sampled the token; null for others.",
+    )
     learner_log_prob: float | None = Field(
         default=None,
         description="Learner log-probability before the update, in nats; null where it was not "
         "computed: with the anchor sampler, beyond the first of several mini-batches.",
     )
     entropy: float | None = Field(default=None, description="Entropy of the learner, in nats.")
-    advantage: float | None = None
+    advantage: float | None = Field(
+        default=None, description="Advantage of the token in the update; null without one."
+    )
 
 
 class TrajectoryTokens(Resource):
     """Consecutive tokens of a trajectory; the next page begins at ``next_start``."""
 
     object: Literal["rollout.trajectory.tokens"] = "rollout.trajectory.tokens"
-    trajectory_id: str
+    trajectory_id: str = Field(description="Id of the trajectory.")
     step: int | None = Field(
         default=None, description="Training step that learned from the trajectory; null: none."
     )
     total: int = Field(description="Number of tokens of prompt and response.")
     text_error: str | None = Field(default=None, description="Reason why the tokens have no text.")
-    data: list[TrajectoryToken]
+    data: list[TrajectoryToken] = Field(description="Tokens of the page, in order.")
     next_start: int | None = Field(
         description="Position at which the next page begins; null at the end."
     )
@@ -81,7 +86,7 @@ class SessionTurn(Resource):
     token_start: int = Field(
         description="Position of the turn's first sampled token in the sequence."
     )
-    sampled_tokens: int
+    sampled_tokens: int = Field(description="Number of tokens that the model sampled.")
     inserted_tokens: int = Field(
         description="Number of tokens between the parent and this turn; the whole prompt where "
         "it starts over."
@@ -96,10 +101,10 @@ class SessionTurns(Resource):
     """The turns of an agent's session as a tree; the next page begins at turn ``next_start``."""
 
     object: Literal["rollout.trajectory.turns"] = "rollout.trajectory.turns"
-    trajectory_id: str
+    trajectory_id: str = Field(description="Id of the trajectory.")
     total: int = Field(description="Number of turns of the session.")
     text_error: str | None = Field(default=None, description="Reason why the turns have no text.")
-    data: list[SessionTurn]
+    data: list[SessionTurn] = Field(description="Turns of the session, in order.")
     next_start: int | None = Field(
         description="Number of the turn at which the next page begins; null at the end."
     )

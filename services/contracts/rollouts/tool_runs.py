@@ -30,7 +30,7 @@ class ProgramRun(Resource):
     """A run of the sandbox, or an attempt at one; stdout and stderr are cut to their heads."""
 
     type: Literal["program"] = "program"
-    language: str
+    language: str = Field(description="Programming language of the program.")
     code: str | None = Field(
         default=None,
         description="Beginning of the code that ran, where it is not the argument as it was.",
@@ -38,26 +38,32 @@ class ProgramRun(Resource):
     status: RunStatus | None = Field(
         default=None, description="Status of the run; null where the sandbox gave no answer."
     )
-    compile_result: CommandResult | None = None
-    run_result: CommandResult | None = None
-    failure: RequestFailure | None = None
+    compile_result: CommandResult | None = Field(
+        default=None, description="Result of the compiler; null without one."
+    )
+    run_result: CommandResult | None = Field(
+        default=None, description="Result of the run; null without one."
+    )
+    failure: RequestFailure | None = Field(
+        default=None, description="Failure of the request to the sandbox; null: none."
+    )
 
 
 class Passage(Resource):
     """A passage that a search found; its title and text are the heads."""
 
-    id: str | None = None
-    score: float | None = None
-    title: str = ""
-    text: str = ""
+    id: str | None = Field(default=None, description="Id of the passage; null: unknown.")
+    score: float | None = Field(default=None, description="Score of the passage; null: unknown.")
+    title: str = Field(default="", description="Beginning of the passage's title.")
+    text: str = Field(default="", description="Beginning of the passage's text.")
 
 
 class QueryHits(Resource):
     """A query and the first passages found, best first."""
 
-    query: str
+    query: str = Field(description="Text of the query.")
     found: int = Field(description="Number of passages found; 0 where the search failed.")
-    passages: list[Passage]
+    passages: list[Passage] = Field(description="First passages that were found, best first.")
 
 
 class SearchRun(Resource):
@@ -71,16 +77,20 @@ class SearchRun(Resource):
         default=None,
         description="Whether the gateway's own retrieval service was asked; null if not recorded.",
     )
-    topk: int
-    queries: list[QueryHits]
-    failure: RequestFailure | None = None
+    topk: int = Field(description="Number of passages that were asked for.")
+    queries: list[QueryHits] = Field(
+        description="First queries of the search, with their passages."
+    )
+    failure: RequestFailure | None = Field(
+        default=None, description="Failure of the request; null: none."
+    )
 
 
 class HttpRun(Resource):
     """A failed request to an HTTP tool; its body was the call's arguments."""
 
     type: Literal["http"] = "http"
-    failure: RequestFailure
+    failure: RequestFailure = Field(description="Failure of the request.")
 
 
 ToolRun = Annotated[ProgramRun | SearchRun | HttpRun, Field(discriminator="type")]

@@ -51,8 +51,8 @@ class CreateTrainingRows(Request):
 class RowsLeftOut(Resource):
     """Trajectories, or prompts in a layout of one row a prompt, that gave no row."""
 
-    reason: str
-    count: int
+    reason: str = Field(description="Reason why no row was made.")
+    count: int = Field(description="Number of trajectories or prompts with this reason.")
     first: str = Field(description="First case: a trajectory's id, or prompt and row.")
 
 
@@ -61,8 +61,10 @@ class TrainingRows(Resource):
 
     object: Literal["training_rows"] = "training_rows"
     file: File = Field(description="File that a fine-tune can name, deleted as any other.")
-    layout: RowLayout
-    rows: int
+    layout: RowLayout = Field(
+        description="Layout of the rows: supervised, preference or reinforcement."
+    )
+    rows: int = Field(description="Number of rows in the file.")
     trajectories: int = Field(description="Number of trajectories that were read.")
     has_more: bool = Field(description="Whether more than `limit` trajectories match.")
     left_out: list[RowsLeftOut] = Field(

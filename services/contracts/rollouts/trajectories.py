@@ -39,17 +39,19 @@ class CallOutcome(StrEnum):
 class ToolCallRecord(Resource):
     """One call. ``shown`` is what the model read; times are seconds since the rollout began."""
 
-    name: str
+    name: str = Field(description="Name of the tool.")
     arguments: JsonObject | None = Field(
         description="Arguments of the call; null where they were no JSON object."
     )
-    outcome: CallOutcome
+    outcome: CallOutcome = Field(description="Outcome of the call.")
     reply: str | None = Field(default=None, description="Beginning of the tool's reply.")
-    reply_characters: int = Field(default=0, description="Length of the whole reply.")
+    reply_characters: int = Field(default=0, description="Number of characters of the whole reply.")
     shown: str | None = Field(
         default=None, description="Reply or error, as the conversation has it."
     )
-    error: str | None = None
+    error: str | None = Field(
+        default=None, description="Error that the model read in place of a reply; null: none."
+    )
     cause: InfrastructureCause | None = Field(
         default=None, description="Cause of a failure of the infrastructure; null: there was none."
     )
@@ -57,9 +59,11 @@ class ToolCallRecord(Resource):
         default=0,
         description="Number of failures of the infrastructure, repaired by a repeat or not.",
     )
-    attempts: int = 0
-    started: float = 0.0
-    seconds: float = 0.0
+    attempts: int = Field(default=0, description="Number of requests for the call.")
+    started: float = Field(
+        default=0.0, description="Start of the call, in seconds since the rollout began."
+    )
+    seconds: float = Field(default=0.0, description="Duration of the call, in seconds.")
     run: ToolRun | None = Field(
         default=None,
         description="Program, search or failed request behind the call; null: not known.",
@@ -69,8 +73,8 @@ class ToolCallRecord(Resource):
 class MalformedCall(Resource):
     """A call that could not be parsed."""
 
-    text: str
-    reason: str
+    text: str = Field(description="Text of the call.")
+    reason: str = Field(description="Reason why the call could not be parsed.")
 
 
 class Turn(Resource):
@@ -82,18 +86,26 @@ class Turn(Resource):
     """
 
     text: str = Field(description="Text of the turn, decoded with special tokens.")
-    token_start: int
-    token_count: int
-    inserted_count: int = 0
+    token_start: int = Field(
+        description="Index of the turn's first token among the response tokens."
+    )
+    token_count: int = Field(description="Number of sampled tokens of the turn.")
+    inserted_count: int = Field(
+        default=0, description="Number of tokens of tool replies after the turn."
+    )
     prompt_tokens: int | None = Field(
         default=None,
         description="Number of tokens before the turn, as a chat endpoint counted them.",
     )
     finish_reason: str = Field(description="Finish reason of the engine: stop, length or abort.")
-    calls: list[ToolCallRecord] = Field(default_factory=list)
-    malformed: list[MalformedCall] = Field(default_factory=list)
-    started: float = 0.0
-    seconds: float = 0.0
+    calls: list[ToolCallRecord] = Field(default_factory=list, description="Tool calls of the turn.")
+    malformed: list[MalformedCall] = Field(
+        default_factory=list, description="Calls of the turn that could not be parsed."
+    )
+    started: float = Field(
+        default=0.0, description="Start of the turn, in seconds since the rollout began."
+    )
+    seconds: float = Field(default=0.0, description="Duration of the turn's sampling, in seconds.")
 
     @property
     def calls_run(self) -> int:
@@ -138,34 +150,57 @@ class Trajectory(Resource):
     ``policy_versions`` name the weights that sampled each token, -1 where nothing was sampled.
     """
 
-    schema_version: Literal[1] = 1
-    id: str
+    schema_version: Literal[1] = Field(default=1, description="Version of the record's format.")
+    id: str = Field(description="Id of the trajectory.")
     object: Literal["rollout.trajectory"] = "rollout.trajectory"
     prompt_index: int = Field(description="Row of the prompts, counted from 0.")
     sample_index: int = Field(
         default=0, description="Number of the sample among those of the prompt, from 0."
     )
-    messages: list[JsonObject]
+    messages: list[JsonObject] = Field(description="Messages of the prompt.")
     tools: list[JsonObject] = Field(
         default_factory=list, description="Schemas of the tools that the model read."
     )
-    gold: list[str] = Field(default_factory=list)
+    gold: list[str] = Field(default_factory=list, description="Reference answers of the prompt.")
     extra: JsonObject = Field(
         default_factory=dict, description="Further fields of the prompt's row."
     )
-    prompt_token_ids: list[int]
-    response_token_ids: list[int] = Field(default_factory=list)
-    response_mask: list[int] = Field(default_factory=list)
-    log_probs: list[float] = Field(default_factory=list)
-    policy_versions: list[int] = Field(default_factory=list)
-    turns: list[Turn] = Field(default_factory=list)
-    finish_reason: FinishReason
-    error: str | None = None
+    prompt_token_ids: list[int] = Field(
+        description="Token ids of the prompt; empty for a chat endpoint."
+    )
+    response_token_ids: list[int] = Field(
+        default_factory=list,
+        description="Token ids after the prompt, sampled and inserted; empty for a chat endpoint.",
+    )
+    response_mask: list[int] = Field(
+        default_factory=list,
+        description="Mask of the response tokens: 1 where sampled, 0 where inserted.",
+    )
+    log_probs: list[float] = Field(
+        default_factory=list,
+        description="Sampler log-probability of each response token, in nats; 0.0 where nothing "
+        "was sampled.",
+    )
+    policy_versions: list[int] = Field(
+        default_factory=list,
+        description="Number of updates behind the weights that sampled each response token; -1 "
+        "where nothing was sampled.",
+    )
+    turns: list[Turn] = Field(
+        default_factory=list, description="Turns of the model, with their calls."
+    )
+    finish_reason: FinishReason = Field(description="Reason why the rollout ended.")
+    error: str | None = Field(default=None, description="Error that ended the rollout; null: none.")
     status_code: int | None = Field(
         default=None, description="HTTP status of an engine that failed; null: none did."
     )
-    reward: float | None = Field(default=None, description="Weighted sum of the components.")
-    reward_components: dict[str, float] = Field(default_factory=dict)
+    reward: float | None = Field(
+        default=None,
+        description="Weighted sum of the reward's components; null: there is no reward.",
+    )
+    reward_components: dict[str, float] = Field(
+        default_factory=dict, description="Scores of the reward's components, by name."
+    )
     reward_error: str | None = Field(default=None, description="Reason why there is no reward.")
     left_out: LeftOut | None = Field(
         default=None,
@@ -183,7 +218,7 @@ class Trajectory(Resource):
         "unavailable.",
     )
     created_at: float = Field(
-        default=0.0, description="Time at which the rollout began, in seconds since the epoch."
+        default=0.0, description="Time at which the rollout began, in Unix seconds."
     )
     agent: AgentRecord | None = Field(
         default=None, description="Session of the agent that played the rollout, if one did."
@@ -191,9 +226,13 @@ class Trajectory(Resource):
     environments: list[EnvironmentRecord] = Field(
         default_factory=list, description="Steps of the rollout in each of its environments."
     )
-    seconds: float = 0.0
-    model_seconds: float = 0.0
-    tool_seconds: float = 0.0
+    seconds: float = Field(default=0.0, description="Duration of the rollout, in seconds.")
+    model_seconds: float = Field(
+        default=0.0, description="Seconds that the rollout waited for the model."
+    )
+    tool_seconds: float = Field(
+        default=0.0, description="Seconds that the rollout waited for tools."
+    )
 
     @model_validator(mode="after")
     def _lists_fit(self) -> Self:

@@ -122,8 +122,10 @@ class CaseResult(Resource):
     Outputs are compared in full, then cut to an equal share of the response.
     """
 
-    status: CaseStatus
-    run_result: CommandResult | None = None
+    status: CaseStatus = Field(description="Outcome of the case.")
+    run_result: CommandResult | None = Field(
+        default=None, description="Result of the program's run; null: it did not run."
+    )
     matched: bool | None = Field(
         default=None,
         description="Whether the output is the expected one; null if none was expected or the "
@@ -142,7 +144,11 @@ class RunCasesResponse(Resource):
     """Results of all cases, in request order."""
 
     status: RunStatus = Field(description="Success if every case passed.")
-    message: str = ""
-    compile_result: CommandResult | None = None
+    message: str = Field(
+        default="", description="Reason for a status other than success; empty otherwise."
+    )
+    compile_result: CommandResult | None = Field(
+        default=None, description="Result of the compiler; null for languages without one."
+    )
     passed: int = Field(description="Number of cases that passed.")
-    cases: list[CaseResult]
+    cases: list[CaseResult] = Field(description="Results of the cases, in their order.")

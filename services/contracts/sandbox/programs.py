@@ -144,14 +144,18 @@ class CommandResult(Resource):
     Bytes that are not UTF-8 are shown as U+FFFD.
     """
 
-    status: CommandStatus
+    status: CommandStatus = Field(description="Outcome of the command.")
     execution_time: float | None = Field(default=None, description="Wall-clock time in seconds.")
     return_code: int | None = Field(
         default=None,
         description="Exit code of the program; -N after death by signal N, null after a timeout.",
     )
-    stdout: str | None = None
-    stderr: str | None = None
+    stdout: str | None = Field(
+        default=None, description="Standard output; bytes that are not UTF-8 are U+FFFD."
+    )
+    stderr: str | None = Field(
+        default=None, description="Standard error; bytes that are not UTF-8 are U+FFFD."
+    )
     cpu_time: float | None = Field(
         default=None, description="CPU seconds of all the program's processes."
     )
@@ -160,14 +164,19 @@ class CommandResult(Resource):
         description="Seconds that the program was ready to run but had no processor; after a "
         "timeout only.",
     )
-    peak_memory_mb: float | None = None
+    peak_memory_mb: float | None = Field(
+        default=None,
+        description="Peak memory of all the program's processes, in MiB; null: not measured.",
+    )
     out_of_memory: bool = Field(
         default=False, description="Whether the program was killed at its memory limit."
     )
     stdout_truncated: bool = Field(
-        default=False, description="Whether output beyond the limit was dropped."
+        default=False, description="Whether standard output beyond the limit was dropped."
     )
-    stderr_truncated: bool = False
+    stderr_truncated: bool = Field(
+        default=False, description="Whether standard error beyond the limit was dropped."
+    )
 
     @property
     def is_starved(self) -> bool:
@@ -182,13 +191,19 @@ class CommandResult(Resource):
 class RunCodeResponse(Resource):
     """Result of a program. Failures of the code are reported with HTTP status 200."""
 
-    status: RunStatus
+    status: RunStatus = Field(
+        description="Outcome of the request: whether the program ran and exited with 0."
+    )
     message: str = Field(default="", description="Reason for a SandboxError; empty otherwise.")
-    compile_result: CommandResult | None = None
+    compile_result: CommandResult | None = Field(
+        default=None, description="Result of the compiler; null for languages without one."
+    )
     run_result: CommandResult | None = Field(
         default=None, description="Result of the run; null if the compilation failed."
     )
-    executor_pod_name: str | None = None
+    executor_pod_name: str | None = Field(
+        default=None, description="Name of the executor in SandboxFusion's format; null here."
+    )
     files: dict[str, str] = Field(default={}, description="Fetched files by path, in base64.")
 
 

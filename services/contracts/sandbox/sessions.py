@@ -97,9 +97,9 @@ class CellStatus(StrEnum):
 class CellError(Resource):
     """An exception as Python reports it, or the death of the kernel."""
 
-    ename: str
-    evalue: str
-    traceback: list[str] = Field(default=[])
+    ename: str = Field(description="Name of the exception.")
+    evalue: str = Field(description="Message of the exception.")
+    traceback: list[str] = Field(default=[], description="Lines of the traceback.")
 
 
 class Shown(Resource):
@@ -171,9 +171,11 @@ class RunJupyterRequest(BaseModel):
 class JupyterCell(Resource):
     """Result of a cell."""
 
-    stdout: str
-    stderr: str
-    display: list[MimeBundle]
+    stdout: str = Field(description="Standard output of the cell.")
+    stderr: str = Field(description="Standard error of the cell.")
+    display: list[MimeBundle] = Field(
+        description="Displays and the value of a last expression, in order."
+    )
     error: list[CellError] = Field(description="Exception that the cell raised; null: none.")
 
 
@@ -183,11 +185,17 @@ class RunJupyterResponse(Resource):
     Success means that every cell ran to its end, whether or not it raised.
     """
 
-    status: RunStatus
+    status: RunStatus = Field(
+        description="Outcome of the request: whether all cells ran without an error."
+    )
     message: str = Field(default="", description="Reason unless the status is Success.")
     driver: CommandResult | None = Field(
         default=None, description="Result of the kernel's process."
     )
-    cells: list[JupyterCell] = Field(default=[])
-    executor_pod_name: str | None = None
+    cells: list[JupyterCell] = Field(
+        default=[], description="Outputs of the cells, in their order."
+    )
+    executor_pod_name: str | None = Field(
+        default=None, description="Name of the executor in SandboxFusion's format; null here."
+    )
     files: dict[str, str] = Field(default={}, description="Fetched files by path, in base64.")

@@ -25,13 +25,17 @@ class Order(StrEnum):
 class GrantPermissions(Request):
     """The body of POST /v1/fine_tuning/checkpoints/{checkpoint}/permissions."""
 
-    project_ids: list[ProjectId] = Field(min_length=1, max_length=MAX_PROJECTS)
+    project_ids: list[ProjectId] = Field(
+        min_length=1, max_length=MAX_PROJECTS, description="Ids of the projects to record."
+    )
 
 
 class CheckpointPermission(Resource):
     """A project that may use a checkpoint."""
 
     object: Literal["checkpoint.permission"] = "checkpoint.permission"
-    id: str
-    created_at: int
-    project_id: str
+    id: str = Field(description="Id of the permission.")
+    created_at: int = Field(
+        description="Time at which the permission was recorded, in Unix seconds."
+    )
+    project_id: str = Field(description="Id of the project.")

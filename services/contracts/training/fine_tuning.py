@@ -338,7 +338,7 @@ class FineTuningForecast(Resource):
     """What a fine-tune would need, as far as is known before it is created."""
 
     object: Literal["fine_tuning.forecast"] = "fine_tuning.forecast"
-    method: str
+    method: str = Field(description="Name of the training method.")
     settings: JsonObject = Field(
         default_factory=dict,
         description="The method's rewards and hyperparameters as the job would have them: with "
@@ -426,10 +426,14 @@ class FineTuningJob(JobState):
 class Checkpoint(Resource):
     """A checkpoint saved during training."""
 
-    id: str
+    id: str = Field(description="Id of the checkpoint.")
     object: Literal["fine_tuning.job.checkpoint"] = "fine_tuning.job.checkpoint"
-    created_at: int
-    fine_tuned_model_checkpoint: str
-    fine_tuning_job_id: str
-    metrics: dict[str, float]
-    step_number: int
+    created_at: int = Field(description="Time at which the checkpoint was saved, in Unix seconds.")
+    fine_tuned_model_checkpoint: str = Field(
+        description="Name under which the checkpoint can be used as a model."
+    )
+    fine_tuning_job_id: str = Field(description="Id of the fine-tuning job.")
+    metrics: dict[str, float] = Field(
+        description="Metrics of the step, in OpenAI's names where they exist."
+    )
+    step_number: int = Field(description="Number of the training step.")

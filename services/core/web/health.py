@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from services.core.web.errors import documented_errors
 
@@ -22,7 +22,7 @@ Check = Callable[[], None] | Callable[[], Awaitable[None]]
 class Health(BaseModel):
     """The process is alive."""
 
-    status: str = "ok"
+    status: str = Field(default="ok", description="Status of the process: ok.")
 
 
 class Readiness(BaseModel):
@@ -31,9 +31,13 @@ class Readiness(BaseModel):
     ``degraded`` names services beside this one that do not run; requests are served without them.
     """
 
-    status: str
-    dependencies: dict[str, str]
-    degraded: dict[str, str] | None = None
+    status: str = Field(description="Whether requests can be served: ready or not ready.")
+    dependencies: dict[str, str] = Field(
+        description="Condition of each dependency: ok, or what is wrong."
+    )
+    degraded: dict[str, str] | None = Field(
+        default=None, description="Services beside this one that do not run, and why; null: none."
+    )
 
 
 def health_router(
