@@ -4,18 +4,23 @@ the field is without its name and without the sentences around it."""
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from services import contracts
+from services.api.app import create_api
+from services.api.settings import ApiSettings
 from services.contracts.kinds import KINDS
 from temper.submission.fields import fields_of
 
 UNFINISHED = (
     " of what how where with only whose which that those this these it its they their in by at for "
     "from on to as than without behind between if when once until before after since over null "
-    "why each every all any none exactly up also same others not empty "
+    "why each every all any none exactly up also same others not empty one ones there sampled sees "
+    "judges contains set killed decoded dropped leave take let tell continue "
 )
 """First words that lean on a name or a sentence before them."""
 
@@ -24,7 +29,7 @@ LEANING = ("the same", "the finished", "the sampler's", "the learner's")
 
 
 def stands_alone(description: str) -> bool:
-    first, *others = description.lower().split()
+    first, *others = description.lower().split() or [""]
     begins_well = f" {first.strip('`,.:;')} " not in UNFINISHED
     return begins_well and len(others) > 0 and not description.lower().startswith(LEANING)
 
@@ -55,12 +60,46 @@ def test_every_field_of_a_request_is_described(kind: str) -> None:
     assert [field.path for field in fields if not field.description] == []
 
 
+def own_descriptions(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """What the JSON schema of a type says of each of its fields and of those of the types in it."""
+    schema = model.model_json_schema()
+    types: dict[str, Any] = {model.__name__: schema, **schema.get("$defs", {})}
+    for name, of_type in types.items():
+        for field, about in of_type.get("properties", {}).items():
+            yield f"{name}.{field}", about.get("description", "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schemas_of_a_kind_describe_each_property(kind: str) -> None:
+    described = {
+        **dict(own_descriptions(KINDS[kind].request)),
+        **dict(own_descriptions(KINDS[kind].resource)),
+    }
+
+    assert {field: text for field, text in described.items() if not stands_alone(text)} == {}
+
+
+def test_the_api_describes_each_property(tmp_path: Path) -> None:
+    schemas = create_api(ApiSettings(home=tmp_path)).app.openapi()["components"]["schemas"]
+    described = {
+        f"{name}.{field}": about.get("description", "")
+        for name, of_type in schemas.items()
+        for field, about in of_type.get("properties", {}).items()
+    }
+
+    assert len(described) > 1500
+    assert {field: text for field, text in described.items() if not stands_alone(text)} == {}
+
+
 @pytest.mark.parametrize(
     ("description", "alone"),
     [
         ("Of one answer.", False),
         ("Null: the default index.", False),
         ("Items.", False),
+        ("", False),
+        ("One that the operator allows.", False),
+        ("Sampled ones, while rollouts were played.", False),
         ("Maximum tokens of one answer.", True),
         ("The source code.", True),
         ("Whether higher scores are better.", True),

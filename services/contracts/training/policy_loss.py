@@ -163,10 +163,10 @@ class PolicyLoss(Renamed):
         description="Distribution that ratios are relative to; dppo_tv: sampler.",
     )
     clip_low: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
-        default=0.2, description="Lower bound of the ratio, below 1; 1: none."
+        default=0.2, description="Distance of the lower bound of the ratio below 1; 1: no bound."
     )
     clip_high: Annotated[Number, Field(gt=0.0)] = Field(
-        default=0.28, description="Upper bound of the ratio, above 1."
+        default=0.28, description="Distance of the upper bound of the ratio above 1."
     )
     dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
         default=None,
@@ -188,18 +188,22 @@ class PolicyLoss(Renamed):
     )
     tis_level: Literal[RatioLevel.TOKENWISE, RatioLevel.SEQUENCE] = Field(
         default=RatioLevel.TOKENWISE,
-        description="sequence: the weight of a token is that of its response, the capped product.",
+        description="Level of the weight of truncated importance sampling. sequence: the weight "
+        "of a token is that of its response, the capped product.",
     )
     token_mask: tuple[Ratio, Ratio] | None = Field(
         default=None,
-        description="Leave out tokens whose p_old / p_sampler is out of these bounds (IcePop: 0.5 "
-        "and 5); with the anchor sampler p / p_sampler, at each optimizer step.",
+        description="Bounds of p_old / p_sampler outside which tokens are left out (IcePop: 0.5 "
+        "and 5); with the anchor sampler of p / p_sampler, at each optimizer step; null: none.",
     )
-    sequence_mask: SequenceMask | None = None
+    sequence_mask: SequenceMask | None = Field(
+        default=None,
+        description="Bounds of a response's ratio outside which it is left out; null: none.",
+    )
     off_policy_mask: Annotated[Number, Field(ge=0.0)] | None = Field(
         default=None,
-        description="Leave out responses with a negative advantage in which log p_sampler - log p "
-        "is above this on average (DeepSeek-V3.2).",
+        description="Mean of log p_sampler - log p above which a response with a negative "
+        "advantage is left out (DeepSeek-V3.2); null: none.",
     )
     gate_temperatures: tuple[Annotated[Number, Field(gt=0.0)], Annotated[Number, Field(gt=0.0)]] = (
         Field(
@@ -214,7 +218,9 @@ class PolicyLoss(Renamed):
     entropy_bonus: Annotated[Number, Field(ge=0.0)] = Field(
         default=0.0, description="Weight of the entropy, which is taken off the loss."
     )
-    kl: KlPenalty | None = None
+    kl: KlPenalty | None = Field(
+        default=None, description="Penalty for the divergence from the initial model; null: none."
+    )
 
     @model_validator(mode="after")
     def _refuse_unread(self) -> Self:
