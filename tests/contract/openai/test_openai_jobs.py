@@ -97,7 +97,7 @@ def test_an_offline_method_needs_no_settings(submit: Submit, method: str) -> Non
     [
         (
             {"type": "dpo", "dpo": {"hyperparameters": {"loss": "orpo", "label_smoothing": 0.1}}},
-            "method.dpo.hyperparameters",
+            "method.dpo.hyperparameters.label_smoothing",
             "label_smoothing has an effect with loss sigmoid only",
         ),
         (
