@@ -75,9 +75,9 @@ def test_a_decoded_token_attends_as_in_its_whole_sequence() -> None:
 
     blocks = [[2 * number + 1, 2 * number] for number in range(len(PLACES))]
     ends = [place + 1 for place in PLACES]
-    caches = [_cache(states, blocks, ends) for states in (keys, values)]
+    key_cache, value_cache = (_cache(states, blocks, ends) for states in (keys, values))
     queries = query[0].transpose(0, 1)[list(PLACES)]
-    decoded = kernels.decoded_attention(queries, *caches, blocks, ends, 0.2)
+    decoded = kernels.decoded_attention(queries, key_cache, value_cache, blocks, ends, 0.2)
 
     assert torch.equal(decoded, whole[0].transpose(0, 1)[list(PLACES)])
     plain = torch.nn.functional.scaled_dot_product_attention(
