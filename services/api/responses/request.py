@@ -51,7 +51,8 @@ class CreateResponse(BaseModel):
     )
     max_tool_calls: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Maximum calls of the server's tools, after which the response ends.",
+        description="Maximum calls of the server's tools; a further one ends the response. Null: "
+        "no limit of its own.",
     )
     temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = Field(
         default=None, description="Sampling temperature; null: the model's."

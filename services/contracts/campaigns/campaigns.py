@@ -31,7 +31,10 @@ class CampaignDataset(Request):
     """Rows that data scripts read as ``datasets/<name>.jsonl``: a registered data set, or a file
     that was uploaded."""
 
-    name: DatasetName = Field(description="Name of a registered data set.")
+    name: DatasetName = Field(
+        description="Name that scripts read the data set by; without `file` that of a registered "
+        "one."
+    )
     file: str = Field(
         default="",
         max_length=200,
@@ -71,7 +74,8 @@ class CreateCampaign(JobRequest):
         description="Benchmark file: rows of {messages | prompt, gold}.",
     )
     grader: EvaluationGrader = Field(
-        default_factory=ExactGrader, description="Grader of the answers; null: the benchmark's."
+        default_factory=ExactGrader,
+        description="Grader of the answers; a named benchmark sets its own.",
     )
     benchmark: BenchmarkName | Benchmark | None = Field(
         default=None,
@@ -102,7 +106,8 @@ class CreateCampaign(JobRequest):
     )
     higher_is_better: StrictBool = Field(
         default=True,
-        description="Whether higher scores are better; a benchmark's own direction wins.",
+        description="Whether higher scores are better; a benchmark of your own with a metric or a "
+        "direction sets it.",
     )
     acceptance: AcceptancePolicy = Field(
         default_factory=AcceptancePolicy,
@@ -365,10 +370,13 @@ class CampaignResult(Resource):
     ended_by: Limit = Field(description="Limit of the budget that ended the campaign.")
     best_loop: int = Field(description="Number of the loop with the best model; 0: the base model.")
     best_model: str = Field(description="Name of the best model.")
-    llm_tokens: int = Field(description="Prompt and completion tokens of the LLMs.")
+    llm_tokens: int = Field(
+        description="Prompt and completion tokens of the LLMs, those of data scripts included."
+    )
     cost: float | None = Field(
         default=None,
-        description="Cost of the LLMs, in the currency of their prices; null without a price.",
+        description="Cost of the LLMs, in the currency of their prices; null where one has no "
+        "price.",
     )
 
 
@@ -393,5 +401,5 @@ class Campaign(JobState):
         description="Policy for repeating a training with further seeds.",
     )
     result: CampaignResult | None = Field(
-        default=None, description="Outcome of the campaign; null until it has ended."
+        default=None, description="Outcome of the campaign; null until it has succeeded."
     )

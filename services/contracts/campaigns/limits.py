@@ -32,8 +32,8 @@ class CampaignBudget(Request):
     llm_tokens: StrictInt | None = Field(
         default=None,
         ge=1,
-        description="Maximum prompt and completion tokens of the LLMs, as the endpoint counts "
-        "them.",
+        description="Maximum prompt and completion tokens of the LLMs, those of data scripts "
+        "included; estimated where an endpoint counts none.",
     )
     gpu_hours: Number | None = Field(
         default=None,
@@ -46,7 +46,8 @@ class CampaignBudget(Request):
         default=None,
         gt=0.0,
         le=1e6,
-        description="Maximum cost of the LLM, in the currency of its price.",
+        description="Maximum cost of the LLMs, those of data scripts included, in the currency of "
+        "their prices.",
     )
     coding_attempts: StrictInt = Field(
         default=10,
@@ -57,7 +58,8 @@ class CampaignBudget(Request):
 
 
 class CampaignTimeLimits(Request):
-    """Seconds that parts of a loop may take, the waiting of jobs included; null: no limit.
+    """Seconds that parts of a loop may take, the waiting of jobs included, but for the trial;
+    null: no limit.
 
     Scripts have at most what the operator's sandbox allows.
     """
@@ -78,19 +80,22 @@ class CampaignTimeLimits(Request):
         default=1800.0,
         ge=1.0,
         le=315_360_000,
-        description="Maximum seconds of the training on debug rows, from its start.",
+        description="Maximum seconds that the training on debug rows runs, its waiting not "
+        "counted.",
     )
     training: StrictInt | None = Field(
         default=None,
         ge=1,
         le=315_360_000,
-        description="Maximum seconds of a loop's training; null: no limit.",
+        description="Maximum seconds of each training of a loop, from its creation; null: no "
+        "limit.",
     )
     evaluation: StrictInt | None = Field(
         default=None,
         ge=1,
         le=315_360_000,
-        description="Maximum seconds of a loop's evaluation; null: no limit.",
+        description="Maximum seconds of each evaluation of a loop, from its creation; null: no "
+        "limit.",
     )
 
 

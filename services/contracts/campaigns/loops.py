@@ -57,7 +57,8 @@ class Comparison(Resource):
     )
     exact_p_value: float | None = Field(
         default=None,
-        description="p-value of McNemar's exact test; null unless samples are single 0/1 values.",
+        description="p-value of McNemar's exact test; null unless the score of every item is 0 or "
+        "1.",
     )
     improves: bool = Field(description="Whether the model is better by the acceptance criterion.")
     second_look: "Comparison | None" = Field(
@@ -89,7 +90,8 @@ class CampaignLoop(Resource):
     steps: list[StepName] = Field(description="Names of the steps that have finished.")
     model: str | None = Field(
         default=None,
-        description="Name of the trained model, that of the first seed; null before there is one.",
+        description="Name of the measured model, that of the first seed; null before the "
+        "measurement.",
     )
     search_score: float | None = Field(
         default=None,
@@ -108,27 +110,35 @@ class CampaignLoop(Resource):
     noise_floor: float | None = Field(
         default=None,
         description="Noise of the base model's score: gains up to about this are within the 95 % "
-        "interval of the difference between two measurements. Null where answers are greedy.",
+        "interval of the difference between two measurements. Null where answers are greedy, and "
+        "for other loops.",
     )
     comparison: Comparison | None = Field(
-        default=None, description="Comparison with the best model so far; null before the verdict."
+        default=None,
+        description="Comparison with the best model so far; null before the verdict, and for a "
+        "loop that failed.",
     )
     accepted: bool | None = Field(
-        default=None, description="Whether the model was accepted; null before the verdict."
+        default=None,
+        description="Whether the model was accepted; null before the verdict, and for the base "
+        "model.",
     )
     failure: Failure | None = Field(
-        default=None, description="Kind of the failure; null: the loop has not failed."
+        default=None, description="Kind of the failure; null: none, or before the verdict."
     )
     failure_message: str | None = Field(
         default=None,
-        description="Description of the failure in one line; null: the loop has not failed.",
+        description="Description of the failure; null: none, or before the verdict.",
     )
     reason: str | None = Field(
-        default=None, description="Explanation of the verdict by the LLM; null before it."
+        default=None,
+        description="Explanation of the verdict by the LLM, or why there is none; null before it, "
+        "and where the budget ended first.",
     )
     judged: int | None = Field(
         default=None,
-        description="Position in the order of verdicts. The best model is the last accepted one.",
+        description="Position in the order of verdicts, from 1; null before the verdict. The best "
+        "model is the last accepted one.",
     )
 
 

@@ -26,7 +26,8 @@ class ReportedAttempt(CampaignLoop):
     rows: int | None = Field(default=None, description="Number of training rows that were used.")
     contaminated_rows: int | None = Field(
         default=None,
-        description="Number of rows that held items of the benchmark and were removed.",
+        description="Number of rows that held items of the benchmark and were removed, of all "
+        "that the script made.",
     )
     training_job: str | None = Field(
         default=None, description="Id of the training job; null without one."
@@ -56,7 +57,9 @@ class RoleCost(Resource):
     """The LLM usage for one purpose."""
 
     model: str = Field(description="Name of the LLM.")
-    calls: int = Field(description="Number of calls of the LLM.")
+    calls: int = Field(
+        description="Number of calls of the LLM, those that the cache answered not included."
+    )
     cached_answers: int = Field(default=0, description="Number of calls that the cache answered.")
     saved_tokens: int = Field(
         default=0,
@@ -84,11 +87,21 @@ class ScriptCost(Resource):
 class CampaignCost(Resource):
     """The usage of a campaign so far."""
 
-    llm_calls: int = Field(default=0, description="Number of calls of the LLM.")
-    prompt_tokens: int = Field(default=0, description="Number of prompt tokens of the LLM.")
-    completion_tokens: int = Field(default=0, description="Number of completion tokens of the LLM.")
+    llm_calls: int = Field(
+        default=0, description="Number of calls of the LLMs, those of data scripts included."
+    )
+    prompt_tokens: int = Field(
+        default=0,
+        description="Number of prompt tokens of the LLMs, those of data scripts included.",
+    )
+    completion_tokens: int = Field(
+        default=0,
+        description="Number of completion tokens of the LLMs, those of data scripts included.",
+    )
     llm_cost: float | None = Field(
-        default=None, description="Cost of the LLM; null without a price of tokens."
+        default=None,
+        description="Cost of the LLMs, those of data scripts included; null where one has no "
+        "price.",
     )
     llm_by_role: dict[LlmRole, RoleCost] = Field(
         default_factory=dict, description="LLM usage by role."
@@ -101,11 +114,13 @@ class CampaignCost(Resource):
     )
     jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
     job_hours: dict[str, float] = Field(
-        default_factory=dict, description="Hours from start to end of each job, summed by kind."
+        default_factory=dict,
+        description="Hours that jobs ran, without pauses and waiting, summed by kind.",
     )
     gpu_hours: float = Field(
         default=0.0,
-        description="GPU hours of the campaign's jobs: the hours of each job times its GPUs.",
+        description="GPU hours of the campaign's jobs: the hours of each job times its GPUs; "
+        "unlike in the budget, a job that names none counts as none.",
     )
 
 
@@ -124,10 +139,12 @@ class CampaignReport(Resource):
     final: FinalComparison | None = Field(
         default=None,
         description="Comparison of the best model with the base model on the final part; null "
-        "before there is one.",
+        "while the base model is the best.",
     )
     cost: CampaignCost = Field(description="Usage of the campaign so far.")
     reproduce_model: str | None = Field(
-        default=None, description="Command that trains the best model again."
+        default=None,
+        description="Command that trains the best model again; null while the base model is the "
+        "best.",
     )
     reproduce_campaign: str = Field(description="Command that starts the same campaign again.")

@@ -31,13 +31,16 @@ class BenchmarkEntry(Request):
         "benchmarks.",
     )
     grader: EvaluationGrader | None = Field(
-        default=None, description="Grader of the answers; null: the evaluation's."
+        default=None,
+        description="Grader of the answers; null: that of `benchmark`, else the evaluation's.",
     )
     benchmark: BenchmarkName | Benchmark | None = Field(
         default=None, description="Benchmark by name, or one of your own."
     )
     metrics: MetricsVariant | None = Field(
-        default=None, description="Metrics of tool calls; null: the evaluation's."
+        default=None,
+        description="Definition of the metrics of panorama and chemcotbench; null: the "
+        "evaluation's.",
     )
     split: SplitName | None = Field(
         default=None, description="Part of the rows to evaluate on; null: the evaluation's."
@@ -67,7 +70,8 @@ class BenchmarkEntry(Request):
     )
     judge: JudgeModel | None = Field(
         default=None,
-        description="Model that grades where a grader needs one; null: the evaluation's.",
+        description="Judge of aime24, aime25 and benchmarks with answer_range, which grades again "
+        "what the rule called wrong; null: none.",
     )
     max_samples: StrictInt | None = Field(
         default=None,

@@ -43,7 +43,7 @@ class Benchmark(Request):
     answer_range: tuple[StrictInt, StrictInt] | None = Field(
         default=None,
         description="Range of the integers that answers may be, both bounds included; another "
-        "answer is an error.",
+        "gold is an error.",
     )
     choices: FieldPath | None = Field(
         default=None,
@@ -70,8 +70,8 @@ class Benchmark(Request):
         default_factory=dict,
         max_length=20,
         description="Dotted paths to further texts, numbers, lists of texts, which become "
-        "lines, and objects, which become JSON, for the places of the same name in the prompt and "
-        "in tests.",
+        "lines, and objects, which become JSON, for the places of the same name in the prompt, "
+        "tests and setup.",
     )
     tests: str | None = Field(
         default=None,

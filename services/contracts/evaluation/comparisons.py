@@ -58,13 +58,14 @@ class PairedComparison(Resource):
     )
     items: int = Field(description="Number of compared items.")
     left_out: int = Field(
-        description="Number of items that only one evaluation has, or that have no score."
+        description="Number of items that are not compared: only one evaluation has a value of "
+        "them."
     )
     baseline_errors: int = Field(
-        description="Number of items of the baseline without an answer or a grade."
+        description="Number of items of the baseline with a sample that has no grade."
     )
     candidate_errors: int = Field(
-        description="Number of items of the candidate without an answer or a grade."
+        description="Number of items of the candidate with a sample that has no grade."
     )
     baseline_mean: float = Field(description="Mean value of the baseline.")
     candidate_mean: float = Field(description="Mean value of the candidate.")
@@ -80,7 +81,8 @@ class PairedComparison(Resource):
     )
     exact_p_value: float | None = Field(
         default=None,
-        description="p-value of McNemar's exact test; null unless samples are single 0/1 values.",
+        description="p-value of McNemar's exact test; null unless the value of every item is 0 or "
+        "1.",
     )
     p_adjusted: float = Field(description="p-value corrected for the number of comparisons (Holm).")
     gained: int = Field(description="Number of items on which the candidate is better.")
@@ -103,7 +105,7 @@ class EvaluationComparison(Resource):
     object: Literal["evaluation.comparison"] = "evaluation.comparison"
     baseline: str = Field(description="Id of the evaluation that the others are compared with.")
     value: ComparedValue | None = Field(
-        description="Value that is compared, if it is the same in all comparisons."
+        description="Value that is compared; null: comparisons differ in it."
     )
     comparisons: list[PairedComparison] = Field(
         description="Comparisons with the baseline, by candidate and benchmark."

@@ -307,12 +307,14 @@ class BenchmarkOutcome(Resource):
     )
     pass_threshold: float | None = Field(
         default=None,
-        description="Score from which an answer counts as correct; null: the grader's highest.",
+        description="Score from which an answer counts as correct, or up to which where lower "
+        "scores are better; null: the grader's best.",
     )
     sampling: Sampling = Field(description="Sampling settings of the answers.")
     samples_per_item: int = Field(default=1, description="Number of answers per row.")
     metrics: EvaluationMetrics | None = Field(
-        default=None, description="Metrics of the benchmark; null until all its samples have ended."
+        default=None,
+        description="Metrics of the benchmark; null until the evaluation has succeeded.",
     )
     main_metric: MainMetric | None = Field(
         default=None,
@@ -345,7 +347,8 @@ class Evaluation(JobState):
     )
     pass_threshold: float | None = Field(
         default=None,
-        description="Score from which an answer counts as correct; null: the grader's highest.",
+        description="Score from which an answer counts as correct, or up to which where lower "
+        "scores are better; null: the grader's best.",
     )
     sampling: Sampling = Field(description="Sampling settings of the answers.")
     tools: list[Tool] = Field(
@@ -356,7 +359,9 @@ class Evaluation(JobState):
     )
     samples_per_item: int = Field(default=1, description="Number of answers per row.")
     metrics: EvaluationMetrics | None = Field(
-        default=None, description="Metrics over all samples; null until they have ended."
+        default=None,
+        description="Metrics over all samples; null until the job has succeeded, and with several "
+        "benchmarks.",
     )
     main_metric: MainMetric | None = Field(
         default=None,
@@ -367,10 +372,13 @@ class Evaluation(JobState):
     )
     cached_from: str | None = Field(
         default=None,
-        description="Id of the equal evaluation whose answers and grades were reused; null: none.",
+        description="Id of the equal evaluation whose answers and grades were reused; null: none, "
+        "or the job has not succeeded.",
     )
     not_cached: str | None = Field(
-        default=None, description="Reason why no earlier answers were reused; null until the end."
+        default=None,
+        description="Reason why no earlier answers were reused; null: they were, or the job has "
+        "not succeeded.",
     )
 
     def outcomes(self) -> list[BenchmarkOutcome]:

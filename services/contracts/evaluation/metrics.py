@@ -25,10 +25,12 @@ class MainMetric(Resource):
         default=None, description="Value of the metric; null: nothing was graded."
     )
     stderr: float | None = Field(
-        default=None, description="Standard error of the value over items; null with one item."
+        default=None,
+        description="Standard error of the value over items; null: too few have a value.",
     )
     ci95: tuple[float, float] | None = Field(
-        default=None, description="95 % confidence interval of the value; null with one item."
+        default=None,
+        description="95 % confidence interval of the value; null: too few items have a value.",
     )
     share: bool = Field(
         default=True, description="Whether the value is a share, from 0 to 1; else a number."

@@ -55,7 +55,9 @@ class TrainingOverlap(Resource):
 class MeasureEstimate(Resource):
     """The mean of a number that the grader reports for each answer."""
 
-    mean: float = Field(description="Mean of the measure over items.")
+    mean: float = Field(
+        description="Mean of the measure over these answers, by the grader's rules."
+    )
     samples: int = Field(description="Number of answers that have the measure.")
     stderr: float | None = Field(
         default=None, description="Standard error of the mean over items; null with one item."
@@ -129,22 +131,23 @@ class EvaluationMetrics(Resource):
     majority: ItemEstimate | None = Field(
         default=None,
         description="Estimate of maj@n: whether the most frequent compared answer of an item is "
-        "right; null with one sample per item.",
+        "right; null with one sample per item, and for graders that name no compared answer.",
     )
     measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
         default=None,
         description="Means by sub-task and name, for a grader that gives more than a score.",
     )
     tool_use: ToolUseMetrics | None = Field(
-        default=None, description="Usage of tools; null without tools."
+        default=None,
+        description="Usage of tools; null without tools, and where no sample was answered.",
     )
     tool_calls: ToolCallScores | None = Field(
         default=None, description="Scores of tool calls; null without the grader tool_calls."
     )
     grader_metric: MainMetric | None = Field(
         default=None,
-        description="Main metric by the grader's definition; null: the grader names none, and "
-        "accuracy is the main metric.",
+        description="Main metric by the grader's definition, unless the benchmark declares "
+        "another; null: the grader names none.",
     )
     accuracy: float = Field(
         description="Share of correct samples, from 0 to 1; avg@n with several samples per item."
@@ -155,10 +158,14 @@ class EvaluationMetrics(Resource):
         "scored.",
     )
     mean_score_stderr: float | None = Field(
-        default=None, description="Standard error of the mean score; null with one item."
+        default=None,
+        description="Standard error of the mean score, over items; null with fewer than two that "
+        "have a score.",
     )
     mean_score_ci95: tuple[float, float] | None = Field(
-        default=None, description="95 % confidence interval of the mean score; null with one item."
+        default=None,
+        description="95 % confidence interval of the mean score; null with fewer than two items "
+        "that have a score.",
     )
     stderr: float = Field(description="Standard error of the accuracy, over items.")
     ci95: tuple[float, float] = Field(
@@ -167,7 +174,8 @@ class EvaluationMetrics(Resource):
     prompt_tokens: int = Field(description="Number of prompt tokens of all samples.")
     completion_tokens: int = Field(description="Number of sampled tokens of all samples.")
     generation_seconds: float = Field(
-        description="Seconds spent on answers, over all attempts of the job."
+        description="Seconds spent on answers, over all attempts of the job; of several "
+        "benchmarks, each has the share that it has of the sampled tokens."
     )
     tokens_per_second: float = Field(description="Mean rate of sampled tokens per second.")
     training_overlap: list[TrainingOverlap] | None = Field(
@@ -257,17 +265,22 @@ class SampleResult(Resource):
         default=None, description="Loss of the sample to failing infrastructure; null: none."
     )
     status_code: int | None = Field(
-        default=None, description="HTTP status of a model that gave no answer; null otherwise."
+        default=None,
+        description="HTTP status of the model's response, 200 with an answer; null: no response.",
     )
-    attempts: int = Field(default=1, description="Number of requests for the answer.")
+    attempts: int = Field(
+        default=1, description="Number of requests for the answer; 1 for a conversation with tools."
+    )
     latency_seconds: float | None = Field(
-        default=None, description="Seconds from the request to the answer; null without one."
+        default=None,
+        description="Seconds of the successful request, or of the whole conversation with tools; "
+        "null without an answer.",
     )
     prompt_tokens: int | None = Field(
-        default=None, description="Number of prompt tokens; null: not reported."
+        default=None, description="Number of prompt tokens; null: not reported, or no answer."
     )
     completion_tokens: int | None = Field(
-        default=None, description="Number of sampled tokens; null: not reported."
+        default=None, description="Number of sampled tokens; null: not reported, or no answer."
     )
 
     @property

@@ -14,7 +14,7 @@ class StepRewards(Resource):
     """The rewards of the trajectories that a training step learned from."""
 
     step: int = Field(description="Number of the training step.")
-    mean: float = Field(description="Mean reward of the step's trajectories.")
+    mean: float = Field(description="Mean reward of the step's trajectories that have one.")
     counts: list[int] = Field(description="Number of rewards in each bin of the histogram.")
 
 
@@ -27,7 +27,10 @@ class RewardHistogram(Resource):
     mean: float | None = Field(description="Mean reward; null without rewards.")
     edges: list[float] = Field(description="Edges of the bins; empty without rewards.")
     counts: list[int] = Field(description="Number of rewards in each bin.")
-    steps: list[StepRewards] = Field(description="The latest steps of a training, oldest first.")
+    steps: list[StepRewards] = Field(
+        description="The latest steps of a training, at most 60, oldest first; those without "
+        "rewards are omitted."
+    )
 
 
 class AuditName(StrEnum):
@@ -61,15 +64,19 @@ class RewardAudit(Resource):
     object: Literal["reward.audit"] = "reward.audit"
     flagged: bool = Field(description="Whether a sign of a gamed reward was found.")
     first_samples: int = Field(
-        description="Number of samples at the beginning of the training that are compared."
+        description="Number of samples with a reward at the beginning of the training that are "
+        "compared: of its first quarter, at most 512."
     )
     last_samples: int = Field(
-        description="Number of samples at the end of the training that are compared."
+        description="Number of samples with a reward at the end of the training that are "
+        "compared: of its last quarter, at most 512."
     )
     reward_first: float | None = Field(
-        description="Mean reward of the first samples; null without rewards."
+        description="Mean reward of the first samples, each prompt counted once; null where one "
+        "end of the training has no rewards."
     )
     reward_last: float | None = Field(
-        description="Mean reward of the last samples; null without rewards."
+        description="Mean reward of the last samples, each prompt counted once; null where one "
+        "end of the training has no rewards."
     )
     checks: list[AuditCheck] = Field(description="Signs of a gamed reward, each with its finding.")

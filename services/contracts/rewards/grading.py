@@ -33,19 +33,20 @@ class GraderErrors(Resource):
     """Failures of a run; with any of them the reward is 0."""
 
     formula_parse_error: bool = Field(
-        default=False, description="Whether the formula of a multi grader cannot be read."
+        default=False,
+        description="Always false: a multi grader whose formula cannot be read is refused.",
     )
     sample_parse_error: bool = Field(
-        default=False, description="Whether the sample cannot be read."
+        default=False, description="Whether a template reads the sample as JSON, which it is not."
     )
     sample_parse_error_details: str | None = Field(
-        default=None, description="Details of an unreadable sample; null: none."
+        default=None, description="Details of a sample that is not JSON; null: none."
     )
     truncated_observation_error: bool = Field(
-        default=False, description="Whether the sample was truncated."
+        default=False, description="Always false: samples are not truncated."
     )
     unresponsive_reward_error: bool = Field(
-        default=False, description="Whether the grader did not answer."
+        default=False, description="Always false: a grader that takes too long fails the request."
     )
     invalid_variable_error: bool = Field(
         default=False, description="Whether a template names an unknown variable."
@@ -63,7 +64,7 @@ class GraderErrors(Resource):
         default=False, description="Whether the sandbox failed a Python grader."
     )
     python_grader_server_error_type: str | None = Field(
-        default=None, description="Type of the sandbox's failure; null: none."
+        default=None, description="Message of the sandbox's failure; null: none."
     )
     python_grader_runtime_error: bool = Field(
         default=False, description="Whether the source of a Python grader raised."
@@ -78,7 +79,7 @@ class GraderErrors(Resource):
         default=None, description="Details of the server's failure; null: none."
     )
     model_grader_refusal_error: bool = Field(
-        default=False, description="Whether the grading model refused to answer."
+        default=False, description="Always false: a refusal is an answer that cannot be read."
     )
     model_grader_parse_error: bool = Field(
         default=False, description="Whether the grading model's answer cannot be read."
@@ -99,10 +100,12 @@ class GraderMetadata(Resource):
     execution_time: float = Field(description="Duration of the run, in seconds.")
     scores: dict[str, float] = Field(description="Scores by the name of their grader.")
     token_usage: int | None = Field(
-        default=None, description="Number of tokens of grading models; null without one."
+        default=None,
+        description="Number of tokens of grading models; null without one, or none was reported.",
     )
     sampled_model_name: str | None = Field(
-        default=None, description="Name of the grading model; null without one."
+        default=None,
+        description="Name of the first grading model; null without one that reported tokens.",
     )
 
 

@@ -107,7 +107,7 @@ class CallableReward(Request):
     """
 
     type: Literal["callable"] = "callable"
-    function: DottedPath = Field(description="Function, as module:name, that the operator allows.")
+    function: DottedPath = Field(description="Function, as module.name, that the operator allows.")
     arguments: JsonObject = Field(
         default_factory=dict, description="Further arguments of the function, by keyword."
     )

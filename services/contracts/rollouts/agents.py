@@ -46,7 +46,7 @@ class CallableAgent(AgentLimits):
     """
 
     type: Literal["callable"] = "callable"
-    function: DottedPath = Field(description="Function, as module:name, that the operator allows.")
+    function: DottedPath = Field(description="Function, as module.name, that the operator allows.")
     arguments: JsonObject = Field(
         default_factory=dict, description="Further arguments of the function, by keyword."
     )

@@ -165,7 +165,8 @@ class RolloutStatistics(Resource):
     prompts: int = Field(description="Number of prompts.")
     trajectories: int = Field(description="Number of rollouts that ended.")
     failed: int = Field(
-        description="Number of rollouts that failed in a tool, in the engine or in Temper."
+        description="Number of rollouts that failed in a tool, an agent, the engine or Temper, or "
+        "whose prompt was refused."
     )
     left_out: int = Field(
         default=0,
@@ -194,11 +195,21 @@ class RolloutStatistics(Resource):
         description="Number of prompts with several samples that all have the same reward: nothing "
         "to learn from."
     )
-    reward_errors: int = Field(description="Number of rollouts whose reward could not be computed.")
+    reward_errors: int = Field(
+        description="Number of rollouts whose reward could not be computed, except those left out."
+    )
     tools: dict[str, ToolStatistics] = Field(description="Statistics of the calls, by tool.")
-    calls: int = Field(description="Number of tool calls.")
-    failed_calls: int = Field(description="Number of tool calls that failed.")
-    malformed_calls: int = Field(description="Number of tool calls that could not be read.")
+    calls: int = Field(
+        description="Number of tool calls that were run, in rollouts that are not left out."
+    )
+    failed_calls: int = Field(
+        description="Number of tool calls that were run and gave no reply, in rollouts that are "
+        "not left out."
+    )
+    malformed_calls: int = Field(
+        description="Number of tool calls that could not be read, in rollouts that are not left "
+        "out."
+    )
     prompt_tokens: Spread = Field(description="Spread of the tokens of a prompt.")
     response_tokens: Spread = Field(
         description="Spread of the tokens of a response, tool results included."
@@ -252,7 +263,7 @@ class Rollout(JobState):
         description="Seed of the sampling; null: a random one for each rollout."
     )
     statistics: RolloutStatistics | None = Field(
-        default=None, description="Statistics over all rollouts; null until they have ended."
+        default=None, description="Statistics over all rollouts; null until the job has succeeded."
     )
 
 

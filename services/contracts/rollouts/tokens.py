@@ -32,17 +32,24 @@ class TrajectoryToken(Resource):
         "where text_error says why."
     )
     origin: TokenOrigin = Field(description="Origin of the token: prompt, sampled or inserted.")
-    log_prob: float | None = Field(default=None, description="Sampler log-probability, in nats.")
+    log_prob: float | None = Field(
+        default=None,
+        description="Sampler log-probability, in nats; null for tokens that no policy sampled.",
+    )
     policy_version: int | None = Field(
         default=None,
-        description="Number of updates behind the weights that sampled the token; null for others.",
+        description="Number of updates behind the weights that sampled the token; null for tokens "
+        "that no policy sampled.",
     )
     learner_log_prob: float | None = Field(
         default=None,
-        description="Learner log-probability before the update, in nats; null where it was not "
-        "computed: with the anchor sampler, beyond the first of several mini-batches.",
+        description="Learner log-probability before the update, in nats; null without an update, "
+        "and where it was not computed: with the anchor sampler, beyond the first of several "
+        "mini-batches.",
     )
-    entropy: float | None = Field(default=None, description="Entropy of the learner, in nats.")
+    entropy: float | None = Field(
+        default=None, description="Entropy of the learner, in nats; null without an update."
+    )
     advantage: float | None = Field(
         default=None, description="Advantage of the token in the update; null without one."
     )

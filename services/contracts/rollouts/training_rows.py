@@ -53,7 +53,9 @@ class RowsLeftOut(Resource):
 
     reason: str = Field(description="Reason why no row was made.")
     count: int = Field(description="Number of trajectories or prompts with this reason.")
-    first: str = Field(description="First case: a trajectory's id, or prompt and row.")
+    first: str = Field(
+        description="First case: a trajectory's id, or the row of a prompt, as `prompt 3`."
+    )
 
 
 class TrainingRows(Resource):

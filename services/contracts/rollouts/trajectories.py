@@ -44,13 +44,18 @@ class ToolCallRecord(Resource):
         description="Arguments of the call; null where they were no JSON object."
     )
     outcome: CallOutcome = Field(description="Outcome of the call.")
-    reply: str | None = Field(default=None, description="Beginning of the tool's reply.")
+    reply: str | None = Field(
+        default=None,
+        description="Beginning of the tool's reply, up to 65,536 characters; null: none.",
+    )
     reply_characters: int = Field(default=0, description="Number of characters of the whole reply.")
     shown: str | None = Field(
-        default=None, description="Reply or error, as the conversation has it."
+        default=None,
+        description="Reply or error, as the conversation has it; null: the model did not read it.",
     )
     error: str | None = Field(
-        default=None, description="Error that the model read in place of a reply; null: none."
+        default=None,
+        description="Error of a call that got no reply; null: none, or it was dropped.",
     )
     cause: InfrastructureCause | None = Field(
         default=None, description="Cause of a failure of the infrastructure; null: there was none."
@@ -192,7 +197,8 @@ class Trajectory(Resource):
     finish_reason: FinishReason = Field(description="Reason why the rollout ended.")
     error: str | None = Field(default=None, description="Error that ended the rollout; null: none.")
     status_code: int | None = Field(
-        default=None, description="HTTP status of an engine that failed; null: none did."
+        default=None,
+        description="HTTP status of an engine that failed; null: none did, or it gave none.",
     )
     reward: float | None = Field(
         default=None,
@@ -231,7 +237,9 @@ class Trajectory(Resource):
         default=0.0, description="Seconds that the rollout waited for the model."
     )
     tool_seconds: float = Field(
-        default=0.0, description="Seconds that the rollout waited for tools."
+        default=0.0,
+        description="Seconds that the rollout waited for tools; of an agent's session, all but "
+        "those of the model.",
     )
 
     @model_validator(mode="after")

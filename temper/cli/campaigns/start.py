@@ -47,7 +47,8 @@ PathOption = Annotated[
 CheckoutOption = Annotated[
     bool,
     typer.Option(
-        help="Clear what follows the step of --path, instead of starting a new campaign there."
+        help="Clear the step of --path and what follows from it, instead of starting a new "
+        "campaign there."
     ),
 ]
 
