@@ -74,7 +74,8 @@ class VllmOptions(BaseModel):
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto",
-        description="Data type of the weights; auto: the checkpoint's, or float32 without a GPU.",
+        description="Data type of the weights; auto: the checkpoint's, or float32 without a GPU "
+        "unless checkpoint and processor have bfloat16.",
     )
     gpu_memory_utilization: float = Field(
         default=0.9,

@@ -62,7 +62,8 @@ class Progress(Resource):
     percent: float = Field(description="Share of the steps that are done, from 0 to 100.")
     eta_seconds: float | None = Field(
         default=None,
-        description="Estimated seconds until the job ends; null while no rate is known.",
+        description="Estimated seconds until the job ends; null while no rate is known, and while "
+        "the job does not run.",
     )
 
 
@@ -78,7 +79,7 @@ class DownloadProgress(Resource):
     eta_seconds: float | None = Field(
         default=None,
         description="Estimated seconds until the download ends, at its mean rate of the last ten "
-        "seconds; null while no data arrive.",
+        "seconds; null while no data arrive, and once all bytes are here.",
     )
 
 
@@ -107,20 +108,26 @@ class JobState(Resource):
     )
     progress: Progress | None = Field(
         default=None,
-        description="Progress in the steps of the job's kind; null before its length is known.",
+        description="Progress in the steps of the job's kind, or of the validation in percent of "
+        "its files; null before the length is known.",
     )
     download: DownloadProgress | None = Field(
         default=None, description="Download of a hub model; null while the job downloads none."
     )
     attempt: int = Field(default=0, description="Number of attempts so far.")
-    queue_reason: str | None = Field(default=None, description="Reason why a queued job waits.")
+    queue_reason: str | None = Field(
+        default=None,
+        description="Reason why the job waits, in the queue or for the end of an outage; null: "
+        "none is known.",
+    )
     cancel_requested_at: int | None = Field(
         default=None,
         description="Time at which cancelling was requested, in Unix seconds; null: it was not.",
     )
     pause_requested_at: int | None = Field(
         default=None,
-        description="Time at which pausing was requested, in Unix seconds; null: it was not.",
+        description="Time at which pausing was requested, in Unix seconds; null: it was not, or "
+        "the job has stopped since.",
     )
     deadline_at: int | None = Field(
         default=None,
@@ -178,7 +185,9 @@ class Job(JobState):
         default=None, description="Method of a fine-tune, or benchmark of a measurement."
     )
     data: list[str] = Field(
-        default_factory=list, description="Names of the files and hub datasets that the job reads."
+        default_factory=list,
+        description="Names of the files and hub datasets that the job works on, without validation "
+        "files.",
     )
     output_model: str | None = Field(
         default=None, description="Model that the job made; null: none."

@@ -90,7 +90,8 @@ class Sampling(Request):
         default=None,
         gt=0.0,
         le=2.0,
-        description="Factor by which tokens that have occurred become less likely; 1: none.",
+        description="Divisor of the logits of tokens that have occurred, a factor of negative "
+        "ones; 1: no penalty.",
     )
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4, description="Texts that end an answer."

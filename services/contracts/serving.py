@@ -67,7 +67,9 @@ class Serving(JobState):
         "its devices."
     )
     result: ServingResult | None = Field(
-        default=None, description="Outcome of the serving; null until it has ended."
+        default=None,
+        description="Outcome of a serving that has ended by itself; null for others, such as one "
+        "that was stopped.",
     )
 
 

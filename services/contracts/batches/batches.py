@@ -57,7 +57,7 @@ class CreateBatch(JobRequest):
         description="Endpoint of the API that every request of the batch is sent to."
     )
     completion_window: Literal["24h"] = Field(
-        description="Time within which OpenAI would complete the batch; has no effect here."
+        description="Time from the creation of the batch after which unanswered requests expire."
     )
     output_expires_after: ExpiresAfter | None = Field(
         default=None, description="Expiry of the output and error files; null: they are kept."
@@ -87,9 +87,14 @@ class RequestCounts(Resource):
     total: int = Field(default=0, description="Number of requests in the batch.")
     completed: int = Field(
         default=0,
-        description="Requests that were answered; while the batch runs, all that have ended.",
+        description="Requests that were answered; all that have ended, until the batch has a "
+        "result.",
     )
-    failed: int = Field(default=0, description="Requests that ended without a successful answer.")
+    failed: int = Field(
+        default=0,
+        description="Requests that ended without a successful answer; 0 until the batch has a "
+        "result.",
+    )
 
 
 class InputTokensDetails(Resource):
@@ -154,19 +159,22 @@ class Batch(Resource):
     endpoint: BatchEndpoint = Field(
         description="Endpoint of the API that every request of the batch is sent to."
     )
-    model: str | None = Field(default=None, description="Model that answers the requests.")
+    model: str | None = Field(
+        default=None,
+        description="Model that answered the requests; null until the batch has a result.",
+    )
     errors: BatchErrors | None = Field(
         default=None, description="Errors that made the batch fail; null: it has not failed."
     )
     input_file_id: str = Field(description="File of the requests.")
     completion_window: str = Field(
-        description="Completion window of the request, which has no effect here."
+        description="Time from the creation of the batch after which unanswered requests expire."
     )
     status: BatchStatus = Field(description="Status of the batch, in OpenAI's terms.")
     output_file_id: str | None = Field(
         default=None,
         description="File of the answers in the order of their arrival; null until the batch has "
-        "ended.",
+        "ended, or without any.",
     )
     error_file_id: str | None = Field(
         default=None,
@@ -176,14 +184,14 @@ class Batch(Resource):
     created_at: int = Field(description="Time of the submission, in Unix seconds.")
     in_progress_at: int | None = Field(
         default=None,
-        description="Time at which requests were first sent, in Unix seconds; null before.",
+        description="Time at which a worker first ran the batch, in Unix seconds; null before.",
     )
     expires_at: int = Field(
         description="Time at which unanswered requests expire, in Unix seconds."
     )
     finalizing_at: int | None = Field(
         default=None,
-        description="Time at which the last request ended, in Unix seconds; null before.",
+        description="Time at which the last request ended, in Unix seconds; null without a result.",
     )
     completed_at: int | None = Field(
         default=None,
@@ -207,7 +215,8 @@ class Batch(Resource):
     )
     request_counts: RequestCounts = Field(description="Number of requests by outcome.")
     usage: BatchUsage | None = Field(
-        default=None, description="Token totals of the responses; null until the batch has ended."
+        default=None,
+        description="Token totals of the responses; null until the batch has a result.",
     )
     metadata: dict[str, str] | None = Field(
         default=None, description="Labels given in the request, by which batches can be listed."

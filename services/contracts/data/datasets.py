@@ -61,7 +61,9 @@ class DatasetStatistics(Resource):
     rows: int = Field(description="Number of rows.")
     fields: list[DatasetField] = Field(description="Fields of the rows.")
     tokens: TokenStatistics = Field(description="Tokens per row.")
-    samples: list[dict[str, Any]] = Field(description="First rows, with long texts truncated.")
+    samples: list[dict[str, Any]] = Field(
+        description="First 3 rows, with long texts and lists truncated."
+    )
 
 
 class Dataset(Resource):

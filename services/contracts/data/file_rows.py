@@ -42,7 +42,8 @@ class ShowExamples(Request):
 
     model: ModelId = Field(description="Model of the intended fine-tune.")
     method: Method | None = Field(
-        default=None, description="Training method of the intended fine-tune; null: supervised."
+        default=None,
+        description="Offline training method of the intended fine-tune; null: supervised.",
     )
     after: RowId | None = Field(
         default=None, description="Id of the last row of the previous page, or the number of a row."

@@ -38,8 +38,13 @@ class Download(JobState):
 
     object: Literal["model.download"] = "model.download"
     model: str = Field(description="Registered hub model that is downloaded.")
-    hub_id: HubName | None = Field(default=None, description="Repository of the model on the hub.")
-    commit: str | None = Field(default=None, description="Commit that was downloaded.")
+    hub_id: HubName | None = Field(
+        default=None,
+        description="Repository of the model on the hub; null until the job has succeeded.",
+    )
+    commit: str | None = Field(
+        default=None, description="Commit that was downloaded; null until the job has succeeded."
+    )
     bytes: int | None = Field(
         default=None, description="Size of the downloaded files in bytes; null until all are here."
     )
@@ -59,9 +64,11 @@ class MergeModel(Request):
 
 
 class CreateMerge(JobRequest):
-    """The request of a merge job: the adapter or checkpoint, and the suffix of the result."""
+    """The request of a merge job: the model, and the suffix of the result."""
 
-    model: str = Field(description="The adapter or checkpoint to merge.")
+    model: str = Field(
+        description="Adapter, checkpoint of a reward model, or GGUF file to merge or convert."
+    )
     suffix: Suffix = Field(default="merged", description="Suffix in the merged model's name.")
 
 
@@ -69,7 +76,10 @@ class Merge(JobState):
     """A job that merges a model."""
 
     object: Literal["model.merge"] = "model.merge"
-    model: str = Field(description="Adapter or checkpoint that is merged.")
+    model: str = Field(
+        description="Adapter, checkpoint of a reward model, or GGUF file that is merged or "
+        "converted."
+    )
     merged_model: str | None = Field(
         default=None, description="Name of the merged model; null until it is registered."
     )
@@ -172,5 +182,7 @@ class Export(JobState):
         description="Size of the exported files in bytes; null until the job has succeeded.",
     )
     commit: str | None = Field(
-        default=None, description="Commit of the hub repository; null for other destinations."
+        default=None,
+        description="Commit of the hub repository; null until the job has succeeded, and for other "
+        "destinations.",
     )

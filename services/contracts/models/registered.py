@@ -84,12 +84,15 @@ class ModelFolder(Resource):
 class DataFile(Resource):
     """A file that a model was trained or validated on.
 
-    ``file`` is a file id, with the ``sha256`` of its content, or a dataset of a hub.
+    ``file`` is a file id or a GGUF file, with the ``sha256`` of its content, or else a dataset of a
+    hub or a dataset script.
     """
 
-    file: str = Field(description="File id, or a dataset of the hub.")
+    file: str = Field(description="File id, GGUF file, dataset of the hub, or dataset script.")
     sha256: str | None = Field(
-        default=None, description="Hex SHA-256 of the content; null for a dataset of the hub."
+        default=None,
+        description="Hex SHA-256 of the content; null for a dataset of the hub and a dataset "
+        "script.",
     )
     num_samples: int | None = Field(default=None, description="Number of rows drawn; null: all.")
 
@@ -108,7 +111,8 @@ class Lineage(Resource):
     )
     training_file: str | None = Field(default=None, description="Training file; null without one.")
     training_file_sha256: str | None = Field(
-        default=None, description="Hex SHA-256 of the training file; null without one."
+        default=None,
+        description="Hex SHA-256 of the training file; null unless it is an uploaded one.",
     )
     validation_file: str | None = Field(
         default=None, description="Validation file; null without one."
@@ -155,7 +159,8 @@ class Model(Resource):
         default=None, description="Revision of the hub repository; null: its default."
     )
     lineage: Lineage | None = Field(
-        default=None, description="Provenance of a trained or merged model; null for others."
+        default=None,
+        description="Provenance of a trained or merged model; null for others and for checkpoints.",
     )
 
 

@@ -89,7 +89,8 @@ class IndexSummary(Resource):
     bytes_on_disk: int = 0
     problem: str | None = Field(
         default=None,
-        description="Reason why an older version is served instead of the newest, or none.",
+        description="Reason why the index cannot be read or an older state of it is served; null: "
+        "none.",
     )
 
     @classmethod
@@ -142,7 +143,8 @@ class IndexingJob(JobState):
         description="Language of the stemmer, by Snowball's name; null: no stemming."
     )
     encoder: str | None = Field(
-        description="Model that turns passages into vectors; null: the built-in one."
+        description="Model that turns passages into vectors; null: the built-in one, or none with "
+        "mode bm25."
     )
     dense: DenseKind = Field(description="Storage of the vectors.")
     version: str | None = Field(

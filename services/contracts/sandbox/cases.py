@@ -129,10 +129,11 @@ class CaseResult(Resource):
     matched: bool | None = Field(
         default=None,
         description="Whether the output is the expected one; null if none was expected or the "
-        "program did not exit.",
+        "program did not exit, and without a verdict of the checker.",
     )
     score: float | None = Field(
-        default=None, description="Share of the case, 0 to 1, that a checker printed."
+        default=None,
+        description="Share of the case, 0 to 1, by the verdict of a checker; null without one.",
     )
     checker_result: CommandResult | None = Field(
         default=None, description="Result of the checker's run, or its failed compilation."
@@ -145,10 +146,11 @@ class RunCasesResponse(Resource):
 
     status: RunStatus = Field(description="Success if every case passed.")
     message: str = Field(
-        default="", description="Reason for a status other than success; empty otherwise."
+        default="",
+        description="Reason for a SandboxError, or why a checker gave no verdict; empty otherwise.",
     )
     compile_result: CommandResult | None = Field(
-        default=None, description="Result of the compiler; null for languages without one."
+        default=None, description="Result of the compiler; null where none ran."
     )
     passed: int = Field(description="Number of cases that passed.")
     cases: list[CaseResult] = Field(description="Results of the cases, in their order.")

@@ -194,12 +194,17 @@ class RunCodeResponse(Resource):
     status: RunStatus = Field(
         description="Outcome of the request: whether the program ran and exited with 0."
     )
-    message: str = Field(default="", description="Reason for a SandboxError; empty otherwise.")
+    message: str = Field(
+        default="",
+        description="Reason for a SandboxError, or the files that are too large to fetch; empty "
+        "otherwise.",
+    )
     compile_result: CommandResult | None = Field(
-        default=None, description="Result of the compiler; null for languages without one."
+        default=None, description="Result of the compiler; null where none ran."
     )
     run_result: CommandResult | None = Field(
-        default=None, description="Result of the run; null if the compilation failed."
+        default=None,
+        description="Result of the run; null where none began, as after a failed compilation.",
     )
     executor_pod_name: str | None = Field(
         default=None, description="Name of the executor in SandboxFusion's format; null here."

@@ -176,7 +176,9 @@ class JupyterCell(Resource):
     display: list[MimeBundle] = Field(
         description="Displays and the value of a last expression, in order."
     )
-    error: list[CellError] = Field(description="Exception that the cell raised; null: none.")
+    error: list[CellError] = Field(
+        description="Exception that the cell raised or death of its kernel, alone; empty: none."
+    )
 
 
 class RunJupyterResponse(Resource):
@@ -186,7 +188,8 @@ class RunJupyterResponse(Resource):
     """
 
     status: RunStatus = Field(
-        description="Outcome of the request: whether all cells ran without an error."
+        description="Outcome of the request: Success if every cell ran to its end, also if it "
+        "raised."
     )
     message: str = Field(default="", description="Reason unless the status is Success.")
     driver: CommandResult | None = Field(

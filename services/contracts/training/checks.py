@@ -30,7 +30,9 @@ class CreateCheck(JobRequest):
         "lengths are in characters.",
     )
     method: Method | None = Field(
-        default=None, description="Offline training method, which determines what a row must be."
+        default=None,
+        description="Offline training method, which determines what a row must be; null: "
+        "supervised.",
     )
     max_errors: StrictInt = Field(
         default=100,
@@ -41,10 +43,13 @@ class CreateCheck(JobRequest):
 
 
 class RowLengths(Resource):
-    """Lengths per row in ``unit``; ``truncated`` rows are longer than ``max_seq_length``."""
+    """Lengths per row in ``unit``; ``truncated`` rows are longer than ``max_seq_length``.
+
+    The length of a preference is that of its prompt with the longer answer.
+    """
 
     unit: Literal["tokens", "characters"] = Field(
-        description="Unit of the lengths: tokens, or characters without a model."
+        description="Unit of the lengths: tokens, or characters without a tokenizer that is here."
     )
     min: int = Field(description="Length of the shortest row.")
     mean: float = Field(description="Mean length of a row.")
@@ -54,16 +59,28 @@ class RowLengths(Resource):
     total: int = Field(description="Sum of the lengths of all rows.")
     truncated: int | None = Field(
         default=None,
-        description="Number of rows longer than max_seq_length; null: no limit applies.",
+        description="Number of rows longer than max_seq_length; null with lengths in characters.",
     )
 
 
 class RowCounts(Resource):
-    """Sums over all rows; ``turns`` counts the assistant's messages."""
+    """Sums over all rows; ``turns`` counts the assistant's messages.
 
-    messages: int = Field(description="Number of messages in all rows.")
-    turns: int = Field(description="Number of messages of the assistant in all rows.")
-    tool_calls: int = Field(description="Number of tool calls in all rows.")
+    A preference counts as two conversations: its prompt with each answer.
+    """
+
+    messages: int = Field(
+        description="Number of messages in all rows; in the prompt of a preference each counts "
+        "twice."
+    )
+    turns: int = Field(
+        description="Number of messages of the assistant in all rows; in the prompt of a "
+        "preference each counts twice."
+    )
+    tool_calls: int = Field(
+        description="Number of tool calls in all rows; in the prompt of a preference each counts "
+        "twice."
+    )
     rows_with_tools: int = Field(description="Number of rows that offer tools.")
     desirable: int = Field(description="Number of rows labeled desirable.")
     undesirable: int = Field(description="Number of rows labeled undesirable.")
@@ -75,15 +92,20 @@ class ValidationReport(Resource):
     container: str = Field(description="File format, such as jsonl or parquet.")
     rows: int = Field(description="Number of rows in the file.")
     layout: DataFormat | None = Field(
-        description="Dataset format of the rows; null for plain text."
+        description="Dataset format of the rows; null: no row shows it."
     )
-    ignored_columns: list[str] = Field(description="Names of columns that training does not use.")
+    ignored_columns: list[str] = Field(
+        description="Names of columns, and of keys of messages, that training does not use."
+    )
     counts: RowCounts = Field(description="Number of messages, calls and labels in all rows.")
-    lengths: RowLengths | None = Field(description="Lengths of the rows; null: not measured.")
+    lengths: RowLengths | None = Field(
+        description="Lengths of the rows, of a preference with the longer answer; null without a "
+        "row."
+    )
     fidelity: FidelityReport | None = Field(
         default=None,
         description="Findings on the rows as the model's chat template renders them; null without "
-        "a model whose files are here, and for plain text.",
+        "a model whose files are here, with another template, and for plain text.",
     )
 
 

@@ -66,7 +66,10 @@ class FidelityReport(Resource):
     ``lossy_rows`` have words that are not in the trained text; ``left_out`` rows teach nothing.
     """
 
-    rows: int = Field(description="Number of rows in the file.")
+    rows: int = Field(
+        description="Number of rendered rows: a validation renders 100,000 at most, and none of "
+        "more than a million characters."
+    )
     lossy_rows: int = Field(
         description="Number of rows with words that are not in the trained text."
     )

@@ -308,7 +308,7 @@ class CreateFineTuningJob(JobRequest):
 class MemoryEstimate(Resource):
     """What training needs on each GPU, in gigabytes of 1e9 bytes.
 
-    ``needed_gb`` is 1.2 times ``base_gb`` (weights, gradients, optimizer) plus ``activations_gb``.
+    ``needed_gb`` is 1.05 times ``base_gb`` (weights, gradients, optimizer) plus ``activations_gb``.
     It ``fits`` up to nine tenths of ``card_gb``, the largest GPU when the job was created; an
     online method's learner beside a colocated engine, up to what the engine leaves.
     """
@@ -349,13 +349,14 @@ class FineTuningForecast(Resource):
     )
     memory_estimate: MemoryEstimate | None = Field(
         default=None,
-        description="Memory that the job needs; null on CPU slots, or for a model that is not "
-        "here yet.",
+        description="Memory that the job needs; null on CPU slots, where the request has a "
+        "problem, and for a model that is not here yet or of an unknown family.",
     )
     seconds: float | None = Field(
         default=None,
         description="Training time by that of an earlier job with the same model and method, in "
-        "proportion to rows and epochs or to steps; null without one.",
+        "proportion to the bytes of the training files and to epochs, or to steps; null without "
+        "one.",
     )
     based_on: str | None = Field(
         default=None,
@@ -373,7 +374,7 @@ class FineTuningJob(JobState):
     )
     hyperparameters: JsonObject = Field(
         description="Values of n_epochs, batch_size and learning_rate_multiplier, in OpenAI's "
-        "older place; null where none was given."
+        "older place: auto where none was given, null for online methods."
     )
     method: JsonObject = Field(description="Training method and its resolved settings.")
     model: str = Field(description="Registered model that is fine-tuned.")
@@ -387,18 +388,22 @@ class FineTuningJob(JobState):
     seed: int = Field(description="Seed of the training.")
     trained_tokens: int | None = Field(
         default=None,
-        description="Number of tokens that the job has trained on; null until it has a result.",
+        description="Number of tokens trained on: of an offline method all of its sequences, in "
+        "each epoch; of an online one those with a loss, once per step; null until the job has a "
+        "result.",
     )
     train_seconds: float | None = Field(
         default=None,
-        description="Seconds of training, without waits; null until the job has a result.",
+        description="Seconds of the steps and evaluations, rollouts included; of an offline "
+        "method those since its last start or resumption; null until the job has a result.",
     )
     training_file: str = Field(description="Training file, or the first of several.")
     training_files: list[MixedFile] | None = Field(
         default=None, description="Training files that are mixed; null: one file."
     )
     mixing: MixingSettings | None = Field(
-        default=None, description="Mixing of several training files; null: one file."
+        default=None,
+        description="Mixing of several training files; null: one file, or one after the other.",
     )
     validation_file: str | None = Field(
         default=None, description="File that the model is evaluated on at intervals; null: none."
@@ -410,7 +415,8 @@ class FineTuningJob(JobState):
     )
     estimated_finish: int | None = Field(
         default=None,
-        description="Estimated time of the end, in Unix seconds; null while no rate is known.",
+        description="Estimated time of the end, in Unix seconds; null while no rate is known, and "
+        "while the job does not run.",
     )
     memory_estimate: MemoryEstimate | None = Field(
         default=None,
@@ -434,6 +440,6 @@ class Checkpoint(Resource):
     )
     fine_tuning_job_id: str = Field(description="Id of the fine-tuning job.")
     metrics: dict[str, float] = Field(
-        description="Metrics of the step, in OpenAI's names where they exist."
+        description="Latest values of the metrics at the step, in OpenAI's names where they exist."
     )
     step_number: int = Field(description="Number of the training step.")

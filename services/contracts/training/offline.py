@@ -312,7 +312,8 @@ class PretrainingHyperparameters(OfflineHyperparameters):
     rows: ClassVar[RowKind] = RowKind.TEXT
 
     template: None = Field(
-        default=None, description="Name of the template that the model is served with."
+        default=None,
+        description="Template name; always null, since text is read without a template.",
     )
 
 

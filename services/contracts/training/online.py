@@ -103,7 +103,8 @@ class OnlineSettings(Renamed):
         default=0,
         ge=0,
         le=64,
-        description="Maximum updates during a rollout; 0: strictly on-policy.",
+        description="Maximum updates between the start of a rollout and the update that learns "
+        "from it; 0: strictly on-policy.",
     )
     max_concurrency: StrictInt = Field(
         default=256, ge=1, le=4096, description="Maximum concurrent rollouts."

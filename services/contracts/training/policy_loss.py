@@ -163,10 +163,14 @@ class PolicyLoss(Renamed):
         description="Distribution that ratios are relative to; dppo_tv: sampler.",
     )
     clip_low: Annotated[Number, Field(gt=0.0, le=1.0)] = Field(
-        default=0.2, description="Distance of the lower bound of the ratio below 1; 1: no bound."
+        default=0.2,
+        description="Distance of the lower bound of the ratio below 1 (dppo_tv: of p below "
+        "p_anchor); 1: no bound.",
     )
     clip_high: Annotated[Number, Field(gt=0.0)] = Field(
-        default=0.28, description="Distance of the upper bound of the ratio above 1."
+        default=0.28,
+        description="Distance of the upper bound of the ratio above 1 (dppo_tv: of p above "
+        "p_anchor).",
     )
     dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
         default=None,
@@ -294,7 +298,9 @@ class PpoLoss(PolicyLoss):
     """The loss of PPO, whose clipping is symmetric (Schulman et al. 2017, arXiv:1707.06347)."""
 
     clip_high: Annotated[Number, Field(gt=0.0)] = Field(
-        default=0.2, description="Upper bound of the ratio, above 1."
+        default=0.2,
+        description="Distance of the upper bound of the ratio above 1 (dppo_tv: of p above "
+        "p_anchor).",
     )
 
     @model_validator(mode="before")

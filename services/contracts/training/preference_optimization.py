@@ -36,7 +36,8 @@ class ReferencedHyperparameters(OfflineHyperparameters):
     )
     reference_model: ModelId | None = Field(
         default=None,
-        description="Registered model to stay near; null: the trained model before the training.",
+        description="Registered model to stay near; null: the base model, without an adapter that "
+        "is trained further.",
     )
 
     @property
