@@ -46,7 +46,9 @@ class File(Resource):
     id: str = Field(description="Id of the file.")
     object: Literal["file"] = "file"
     bytes: int = Field(description="Size of the file in bytes.")
-    created_at: int = Field(description="Time of the upload, in Unix seconds.")
+    created_at: int = Field(
+        description="Time of the upload, or at which a job last wrote the file, in Unix seconds."
+    )
     filename: str = Field(description="Name of the file.")
     purpose: FilePurpose = Field(
         description="Purpose of the file, which decides how its content is checked."

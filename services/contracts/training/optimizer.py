@@ -26,7 +26,8 @@ class LoraSettings(Request):
         default=None,
         ge=1,
         le=4096,
-        description="Scale of the adapter: its output is multiplied by alpha / rank.",
+        description="Scale of the adapter: its output is multiplied by alpha / rank; null: twice "
+        "the rank.",
     )
     dropout: Number = Field(
         default=0.0, ge=0.0, lt=1.0, description="Probability with which the adapter drops inputs."
