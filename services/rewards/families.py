@@ -171,6 +171,16 @@ def grader_metric(reward: Reward, param: str, metrics: EvaluationMetrics) -> Mai
     return named
 
 
+def may_regrade(reward: Reward, param: str, environment: OperatorEnvironment) -> str | None:
+    """Return why the family of a grader may grade equal answers otherwise; None: it does not, or
+    the grader belongs to no family."""
+    if (found := family_of(reward, param)) is None:
+        return None
+    family, settings = found
+    with _named(reward, param):
+        return family.may_regrade(settings, environment)
+
+
 def _named(reward: Reward, param: str) -> AbstractContextManager[None]:
     """Name the extension in what it raises in the block; families of ours raise their own."""
     if isinstance(reward, ExtensionReward):

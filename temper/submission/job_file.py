@@ -77,6 +77,7 @@ def submission_of(kind: str, draft: Draft) -> Submission:
     request = draft.request(described.request, known)
     if kind == JobKind.FINE_TUNING:
         _check_llamafactory(request, draft)
+        _check_online(request, draft)
     files = tuple(_local_files(request, draft))
     return Submission(request, files, (*draft.notes, *_warnings(kind, request)))
 
@@ -172,6 +173,20 @@ def _check_llamafactory(request: CreateFineTuningJob, draft: Draft) -> None:
             )
         except InvalidRequest as error:
             raise draft.fault((*place, *str(error.param).split(".")), error.message) from error
+
+
+def _check_online(request: CreateFineTuningJob, draft: Draft) -> None:
+    """Reject settings without effect, as the gateway would."""
+    method = request.method
+    if method is None or method.online is None:
+        return
+    from services.contracts.training.effects import check_effects
+
+    try:
+        check_effects(method.online)
+    except InvalidRequest as error:
+        place = ("method", method.type.value, *str(error.param).split("."))
+        raise draft.fault(place, error.message) from error
 
 
 def _local_files(request: JobRequest, draft: Draft) -> Iterator[LocalFile]:

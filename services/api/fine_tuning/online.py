@@ -12,19 +12,18 @@ from services.contracts.engine import Drafts
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models.registered import RemoteModel
 from services.contracts.rollouts.multi_turn import conversation_warnings
+from services.contracts.training.effects import check_effects
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.contracts.training.online import (
-    Critic,
     DistillationHyperparameters,
     DistillationMethod,
     OnlineSettings,
     PolicySettings,
-    PpoHyperparameters,
     PpoMethod,
     ReinforcementMethod,
     TeacherModel,
 )
-from services.contracts.training.optimizer import LoraSettings, TrainingType
+from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.rows import HUB_DATASET_PREFIX, SCRIPT_PREFIX
 
 RewardedMethod = ReinforcementMethod | PpoMethod
@@ -49,7 +48,6 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
         with prefixed_param("hyperparameters"):
             check_conversation(online.hyperparameters, settings)
             _check_sampling(online.hyperparameters)
-            _check_unread(online.hyperparameters)
             _check_placement(online.hyperparameters, request.gpus)
             _check_sample_count(online)
             if isinstance(online, DistillationMethod):
@@ -58,6 +56,7 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
                 _check_batches(online)
                 if online.hyperparameters.exact_on_policy:
                     _check_exactness(online.hyperparameters, request.gpus)
+        check_effects(online)
 
 
 def online_warnings(request: CreateFineTuningJob) -> list[str]:
@@ -109,19 +108,6 @@ def _check_sampling(hyperparameters: OnlineSettings) -> None:
             "must be 0: the engine samples without dropout, so importance ratios would be wrong"
         )
         raise InvalidRequest(message, param="optimizer.lora.dropout")
-
-
-def _check_unread(hyperparameters: OnlineSettings) -> None:
-    """Refuse settings that were changed and would have no effect."""
-    optimizer = hyperparameters.optimizer
-    if optimizer.training_type is TrainingType.FULL and optimizer.lora != LoraSettings():
-        message = "has no effect with training_type full"
-        raise InvalidRequest(message, param="optimizer.lora")
-    if isinstance(hyperparameters, PpoHyperparameters):
-        critic = hyperparameters.critic
-        if critic.kind == "separate" and critic.coefficient != Critic().coefficient:
-            message = "has no effect on a separate critic, which has a learning rate of its own"
-            raise InvalidRequest(message, param="critic.coefficient")
 
 
 def _check_placement(hyperparameters: OnlineSettings, gpus: int | None) -> None:

@@ -12,7 +12,6 @@ from services.contracts.base import Number, Request
 from services.contracts.engine import VllmOptions
 from services.contracts.failures import InfrastructureLimits
 from services.contracts.rewards.rewards import WeightedReward
-from services.contracts.rewards.signs import negative_reason
 from services.contracts.rollouts.agents import Agent, check_agent_fields
 from services.contracts.rollouts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rollouts.sources import SourceName
@@ -23,7 +22,6 @@ from services.contracts.training.placement import OnlinePlacement
 from services.contracts.training.policy_loss import (
     AdvantageEstimator,
     ExtensionName,
-    KlTo,
     PolicyLoss,
     PpoLoss,
     Renamed,
@@ -152,9 +150,6 @@ class PolicySettings(OnlineSettings):
         return resolved(value, cls.recipes) if isinstance(value, dict) else value
 
 
-ONLY_POSITIVE = "the advantage max_rl is for rewards that are not negative"
-
-
 class ReinforcementHyperparameters(PolicySettings):
     """GRPO, DAPO, Dr. GRPO and GSPO.
 
@@ -210,16 +205,6 @@ class ReinforcementHyperparameters(PolicySettings):
                 "advantage_extension",
                 "advantage_extension names the function of the advantage extension",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_penalties(self) -> Self:
-        if self.advantage is not AdvantageEstimator.MAX_RL:
-            return self
-        if self.overlong is not None:
-            raise AtField("overlong", f"{ONLY_POSITIVE}: overlong must be null")
-        if self.loss.kl is not None and self.loss.kl.to is KlTo.REWARD:
-            raise AtField(("loss", "kl", "to"), f"{ONLY_POSITIVE}: loss.kl.to must be loss")
         return self
 
     @field_validator("recipe", mode="before")
@@ -357,17 +342,6 @@ class ReinforcementMethod(_RewardedMethod):
         default_factory=ReinforcementHyperparameters,
         description="Hyperparameters of reinforcement learning.",
     )
-
-    @model_validator(mode="after")
-    def _check_signs(self) -> Self:
-        if self.hyperparameters.advantage is AdvantageEstimator.MAX_RL:
-            for number, component in enumerate(self.rewards):
-                reason = negative_reason(component)
-                if reason is not None:
-                    raise AtField(
-                        ("rewards", number), f"{ONLY_POSITIVE}: rewards[{number}] {reason}"
-                    )
-        return self
 
 
 class PpoMethod(_RewardedMethod):

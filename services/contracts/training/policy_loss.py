@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from services.contracts.base import Number, Request, given_fields
-from services.contracts.training.objectives import Covariance, Objective, unread_fields
+from services.contracts.training.objectives import Covariance, Objective
 from services.contracts.validation import AtField
 
 Ratio = Annotated[Number, Field(ge=0.0, le=1e6)]
@@ -227,18 +227,6 @@ class PolicyLoss(Renamed):
     )
 
     @model_validator(mode="after")
-    def _refuse_unread(self) -> Self:
-        """Refuse what was given and has no effect."""
-        for path, readers in unread_fields(self.objective).items():
-            if _is_given(self, path):
-                raise AtField(
-                    path.split("."),
-                    f"{path} has no effect with the objective {self.objective.value}; it belongs "
-                    f"to {', '.join(each.value for each in readers)}",
-                )
-        return self
-
-    @model_validator(mode="after")
     def _check_objective(self) -> Self:
         if self.objective is Objective.DPPO_TV and "anchor" not in self.model_fields_set:
             self.anchor = Anchor.SAMPLER
@@ -248,8 +236,6 @@ class PolicyLoss(Renamed):
             raise AtField(
                 "tis_cap", "ratios to the sampler correct for it already: tis_cap must be null"
             )
-        if self.tis_cap is None and _is_given(self, "tis_level"):
-            raise AtField("tis_level", "tis_level has no effect where tis_cap is null")
         if self.objective is not Objective.CLIP and self.ratio is not RatioLevel.TOKENWISE:
             raise AtField(
                 "ratio", f"the objective {self.objective.value} has ratios of tokens only"
@@ -272,26 +258,6 @@ class PolicyLoss(Renamed):
                     "aggregation", f"the ratio of a sequence (GSPO) requires aggregation {wanted}"
                 )
         return self
-
-
-_STORED = frozenset({"objective", "anchor", "ratio", "aggregation", "tis_cap", "token_mask", "kl"})
-"""Fields that a loss has when it was stored or shown: then it has every field."""
-
-
-def _is_given(loss: PolicyLoss, path: str) -> bool:
-    """Whether a value other than null was given at a dotted path. In a loss that was stored or
-    shown, the defaults of fields were not."""
-    model: BaseModel = loss
-    *parents, name = path.split(".")
-    for parent in parents:
-        if parent not in model.model_fields_set:
-            return False
-        model = getattr(model, parent)
-    value = getattr(model, name)
-    if name not in model.model_fields_set or value is None:
-        return False
-    has_default = bool(value == type(model).model_fields[name].get_default())
-    return not (has_default and loss.model_fields_set >= _STORED)
 
 
 class PpoLoss(PolicyLoss):

@@ -48,7 +48,7 @@ from services.evaluator.models import RUNTIME
 from services.jobs.job import Job
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import ResolvedModel, require_file, resolve_model
-from services.rewards.families import families_of, package_of
+from services.rewards.families import families_of, may_regrade, package_of
 
 SAME_FILE = 500
 OTHER_FILES = 20
@@ -155,8 +155,7 @@ def _regrading(request: CreateEvaluation, settings: WorkerSettings) -> str | Non
     if any(each.judge or _asks_a_judge(each.grader) for each in _asked(request)):
         return "its judge may change behind its URL"
     environment = OperatorEnvironment.of(settings)
-    families = families_of(_graders(request), "grader")
-    reasons = (family.may_regrade(own, environment) for family, own in families)
+    reasons = (may_regrade(grader, "grader", environment) for grader in _graders(request))
     return next((reason for reason in reasons if reason is not None), None)
 
 

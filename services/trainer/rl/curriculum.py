@@ -46,7 +46,8 @@ class SeenPrompt(BaseModel):
 class CurriculumState(BaseModel):
     """What a curriculum has seen and drawn, as a checkpoint keeps it.
 
-    ``turns`` are those that sources have had, and ``uniform`` the uniform draws of each source.
+    ``turns`` are those that sources have had, and ``uniform`` the uniform draws of each source; one
+    number for all is that of an earlier version, see `order_of`.
     ``seen`` is in the order in which rows are chosen from. ``drawn`` has the rows of the draws
     whose groups are pending, and ``observed`` those of them whose samples were counted.
     """
@@ -54,7 +55,7 @@ class CurriculumState(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     turns: int = 0
-    uniform: dict[str, int] = {}
+    uniform: dict[str, int] | int = {}
     seen: tuple[SeenPrompt, ...] = ()
     replays: tuple[int, ...] = ()
     drawn: dict[int, int] = {}
@@ -104,7 +105,8 @@ class CurriculumOrder:
         self._turn = state.turns
         self._sizes = turns.sizes
         self._seed = seed
-        self._sources = {name: _Source(state.uniform.get(name, 0)) for name in self._sizes}
+        uniform = state.uniform if isinstance(state.uniform, dict) else turns.counts(state.uniform)
+        self._sources = {name: _Source(uniform.get(name, 0)) for name in self._sizes}
         self._seen = {each.row: each.model_copy() for each in state.seen}
         for row in state.replays:
             self._source_of(row).replays.append(row)
@@ -225,11 +227,21 @@ class CurriculumOrder:
 
 
 def order_of(
-    online: Online, rows: Sequence[TrainingPrompt], seed: int, state: CurriculumState | None
+    online: Online,
+    rows: Sequence[TrainingPrompt],
+    seed: int,
+    state: CurriculumState | None,
+    drawn: int = 0,
+    pending: Collection[int] = (),
 ) -> CurriculumOrder | None:
     """The order in which a training draws its rows, from a checkpoint's state on; None with neither
     weights of sources nor a curriculum. Raises `InvalidRequest` for a weighted source without
-    rows."""
+    rows.
+
+    ``drawn`` is the number of draws until the checkpoint, and ``pending`` those whose groups it
+    has. Checkpoints of earlier versions have no other state than these where sources have weights
+    and there is no curriculum: each draw was a turn.
+    """
     weights = online.hyperparameters.source_weights
     settings = None
     if isinstance(online, ReinforcementMethod):
@@ -237,4 +249,9 @@ def order_of(
     if settings is None and not weights:
         return None
     turns = SourceTurns([source_of(row.prompt.extra) for row in rows], weights, seed)
+    if state is None:
+        found = {draw: turns.row_of(draw) for draw in pending}
+        state = CurriculumState(turns=drawn, uniform=turns.counts(drawn), drawn=found)
+    elif isinstance(state.uniform, int):
+        state = state.model_copy(update={"turns": drawn})
     return CurriculumOrder(settings, turns, seed, state)

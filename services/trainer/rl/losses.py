@@ -211,7 +211,9 @@ def importance_ratios(
         sums = log_ratios.new_zeros(sequences).index_add(0, sequence_of, log_ratios)
         lengths = torch.bincount(sequence_of, minlength=sequences).clamp(min=1)
         log_ratios = (sums / lengths)[sequence_of]
-    log_ratios = log_ratios.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    cut = log_ratios.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    # What is NaN keeps its gradient, which ends the training; clamped, it would be zero.
+    log_ratios = torch.where(log_ratios.isnan(), log_ratios, cut)
     if level is RatioLevel.WITHIN_SEQUENCE:
         return log_ratios.detach().exp() * (log_probs - log_probs.detach()).exp()
     return log_ratios.exp()

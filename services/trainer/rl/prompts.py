@@ -2,6 +2,7 @@
 epochs, or sources in proportion to their weights."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,6 +176,17 @@ class SourceTurns:
     def row(self, source: str, number: int) -> int:
         """A row of a source by its number in the source's epochs."""
         return self._members[source][self._orders[source].row(number)]
+
+    def counts(self, turns: int) -> dict[str, int]:
+        """How many of the first turns each source has."""
+        cycles, rest = divmod(turns, len(self._cycle))
+        whole, begun = Counter(self._cycle), Counter(self._cycle[:rest])
+        return {name: cycles * whole[name] + begun[name] for name in self._members}
+
+    def row_of(self, turn: int) -> int:
+        """The row of a turn, where each was a draw from the source's epochs."""
+        name = self.at(turn)
+        return self.row(name, self.counts(turn)[name])
 
     def source_of(self, row: int) -> str:
         """The source of a row that can be drawn."""

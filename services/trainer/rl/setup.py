@@ -147,7 +147,10 @@ async def open_training(
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
         samples = WatchedSource(sources.samples, outages)
         passing = pass_threshold(online)
-        order = order_of(online, rows, spec.seed, position.curriculum)
+        pending = [group.number for group in position.groups]
+        order = order_of(
+            online, rows, spec.seed, position.curriculum, position.prompts_drawn, pending
+        )
         prompts = PromptSampler(
             rows,
             spec.seed,

@@ -129,7 +129,14 @@ class Run:
             longest = settings.max_prompt_length
             return PromptSampler(rows, 0, length_of, longest, drawn, skipped, order=order)
 
-        order = order_of(self.online, self.rows, 0, position.curriculum)
+        order = order_of(
+            self.online,
+            self.rows,
+            0,
+            position.curriculum,
+            position.prompts_drawn,
+            [group.number for group in position.groups],
+        )
         prompts = sampler_of(self.rows, position.prompts_drawn, position.prompts_skipped, order)
         reporter = Reporter(self.folder)
         pause = asyncio.Event()

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest, JobFailed
+from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.rewards import ExtensionReward
 from services.contracts.rollouts.multi_turn import Tool
 from services.contracts.rollouts.trajectories import CallOutcome
+from services.core.operator_environment import OperatorEnvironment
 from services.jobs.worker.settings import WorkerSettings
 from services.rewards.check import check_rewards
-from services.rewards.families import check_row
+from services.rewards.families import check_row, grader_metric, may_regrade
 from services.rollouts.tools.declaration import declarations
 from services.rollouts.tools.health import check_tools_respond
+from tests.support.evaluation.evaluation_view import metrics_of
 from tests.support.extension import write_package, write_wheel
 from tests.support.rewards import rewarded, trajectory, weighted
 from tests.unit.rollouts.tools.toolboxes import call, with_tools
@@ -102,6 +105,8 @@ class Closed(RewardFamily):
     settings = Settings
     def open(self, settings, context): raise KeyError("model")
     def check_row(self, fields, golds, settings): return fields["missing"]
+    def main_metric(self, settings, metrics): return "high"
+    def may_regrade(self, settings, environment): raise KeyError("boom")
 
 class Graded(RewardFamily):
     settings = Settings
@@ -184,6 +189,18 @@ def test_a_row_that_breaks_a_check_of_a_package_names_the_package() -> None:
     with pytest.raises(InvalidRequest, match="the extension 'Closed' failed: KeyError") as raised:
         check_row(reward, "grader", {}, [])
     assert raised.value.param == "grader.name"
+
+
+@pytest.mark.usefixtures("_broken")
+def test_what_an_evaluation_asks_of_a_package_names_it() -> None:
+    reward = ExtensionReward(name="Closed")
+
+    with pytest.raises(InvalidRequest, match="'Closed' failed: KeyError: 'boom'") as raised:
+        may_regrade(reward, "grader", OperatorEnvironment())
+    assert raised.value.param == "grader.name"
+    metrics = EvaluationMetrics.model_validate(metrics_of(0.5))
+    with pytest.raises(InvalidRequest, match="'Closed' failed: TypeError: its main metric is not"):
+        grader_metric(reward, "grader", metrics)
 
 
 @pytest.mark.usefixtures("_broken")

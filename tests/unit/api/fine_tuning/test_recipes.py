@@ -6,6 +6,8 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from services.contracts.errors import InvalidRequest
+from services.contracts.training.effects import check_effects
 from services.contracts.training.fine_tuning import CreateFineTuningJob, Method
 from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
 from services.contracts.training.policy_loss import PolicyLoss
@@ -144,8 +146,10 @@ def test_max_rl_is_refused_where_rewards_can_be_negative(
     settings: dict[str, Any], rewards: list[dict[str, Any]], message: str
 ) -> None:
     named = [{**reward, "name": "other"} for reward in rewards]
-    with pytest.raises(ValidationError, match=message):
-        method("reinforcement", {"advantage": "max_rl", **settings}, POSITIVE, *named)
+    asked = method("reinforcement", {"advantage": "max_rl", **settings}, POSITIVE, *named)
+    assert asked.online is not None
+    with pytest.raises(InvalidRequest, match=message):
+        check_effects(asked.online)
 
 
 def test_max_rl_takes_rewards_that_are_not_negative() -> None:
@@ -156,4 +160,6 @@ def test_max_rl_takes_rewards_that_are_not_negative() -> None:
         {"name": "held-out", "weight": 0, "reward": {"type": "retool"}},
     ]
     given = {"recipe": "dapo", "overlong": None, "advantage": "max_rl"}
-    assert method("reinforcement", given, *rewards).reinforcement is not None
+    asked = method("reinforcement", given, *rewards)
+    assert asked.online is not None
+    check_effects(asked.online)

@@ -81,6 +81,33 @@ def test_every_row_of_a_source_is_drawn_once_an_epoch(weight: float, too_long: s
             assert len(set(own[start : start + size])) == size
 
 
+def test_checkpoints_of_earlier_versions_continue_in_their_order() -> None:
+    weights = {"math": 9.0, "shop": 1.0}
+    rows = [
+        read_row({"question": f"q{n}", "data_source": source}, n, "plain")
+        for n, source in enumerate(ROWS)
+    ]
+    whole = order_of(method(source_weights=weights), rows, 0, None)
+    assert whole is not None
+    expected = [whole.row(draw) for draw in range(60)]
+
+    # With weights alone they have no state: the number of draws says which are next.
+    restarted = order_of(method(source_weights=weights), rows, 0, None, drawn=33, pending=[30, 32])
+    assert restarted is not None
+    assert [restarted.row(draw) for draw in (30, 32)] == [expected[30], expected[32]]
+    assert [restarted.row(draw) for draw in range(33, 60)] == expected[33:]
+
+    # With a curriculum, one number of uniform draws, here of all.
+    state = CurriculumState.model_validate_json('{"uniform": 33, "drawn": {"32": 7}}')
+    curriculum = {"prioritized": 0.0, "replay": 0.0}
+    restarted = order_of(
+        method(source_weights=weights, curriculum=curriculum), rows, 0, state, drawn=33
+    )
+    assert restarted is not None
+    assert restarted.row(32) == 7
+    assert [restarted.row(draw) for draw in range(33, 60)] == expected[33:]
+
+
 CURRICULA = st.none() | st.tuples(st.floats(0.0, 0.5), st.floats(0.0, 0.5)).map(
     lambda shares: {"prioritized": shares[0], "replay": shares[1]}
 )

@@ -83,6 +83,18 @@ def test_a_ratio_that_no_float_can_hold_has_a_finite_gradient(
     assert bool(torch.isfinite(gradient).all())
 
 
+@pytest.mark.parametrize("level", list(RatioLevel))
+def test_a_ratio_that_is_no_number_ends_the_training(level: RatioLevel) -> None:
+    log_probs = torch.tensor([-0.1, -1.0], requires_grad=True)
+    anchor = torch.tensor([float("nan"), -1.0])
+    ratios = importance_ratios(log_probs, anchor, torch.tensor([0, 1]), level)
+
+    losses = clipped_surrogate_loss(ratios, torch.ones(2), NEAR).losses
+    (gradient,) = torch.autograd.grad(losses.sum(), log_probs)
+
+    assert gradient.isnan().tolist() == [True, False]  # its norm is not finite
+
+
 def test_corrections_scale_the_gradient_of_a_sequence_ratio_by_their_mean_or_each_token() -> None:
     log_probs, sampler = drawn(6), drawn(6, seed=2).detach()
     old = drawn(6, seed=1).detach() / 100 + log_probs.detach()
