@@ -62,6 +62,11 @@ def run_times(
     }
 
 
+def counted_gpus(gpus: int | None) -> int:
+    """The GPUs that a job's time counts for: one where it names no number, none on other slots."""
+    return 1 if gpus is None else max(0, gpus)
+
+
 def _span(started: float | None, finished: float | None) -> float:
     if started is None:
         return 0.0

@@ -19,7 +19,7 @@ from services.contracts.campaigns.llms import LlmRole
 from services.contracts.campaigns.loops import ROLE_OF_STEP, StepName
 from services.core.db.tables import CampaignEffectRow, JobRow
 from services.inference.chat_answers import TokenUsage
-from services.jobs.attempts import run_times
+from services.jobs.attempts import counted_gpus, run_times
 from services.jobs.campaign_records import PROBLEM, REWOUND
 from services.jobs.events import storable
 
@@ -136,5 +136,5 @@ def time_of_jobs(session: Session, campaign_id: str, place: Place | None = None)
         )
     rows = session.execute(query).all()
     ran = run_times(session, {job: (started, finished) for job, _, started, finished in rows})
-    times = [(ran[job], 1 if gpus is None else max(0, gpus)) for job, gpus, _, _ in rows]
+    times = [(ran[job], counted_gpus(gpus)) for job, gpus, _, _ in rows]
     return JobTime(sum(each for each, _ in times), sum(each * gpus for each, gpus in times))

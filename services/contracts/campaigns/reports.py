@@ -119,8 +119,8 @@ class CampaignCost(Resource):
     )
     gpu_hours: float = Field(
         default=0.0,
-        description="GPU hours of the campaign's jobs: the hours of each job times its GPUs; "
-        "unlike in the budget, a job that names none counts as none.",
+        description="GPU hours of the campaign's jobs: the hours of each job times its GPUs, or "
+        "times one where it names none.",
     )
 
 

@@ -23,7 +23,7 @@ from services.contracts.campaigns.reports import (
     ScriptCost,
 )
 from services.core.db.tables import CampaignEffectRow, JobRow
-from services.jobs.attempts import run_times
+from services.jobs.attempts import counted_gpus, run_times
 from services.jobs.campaign_records import CACHED, TRAINING, ScriptUsage, scripts_usage
 from services.jobs.job import Job
 from services.metrics.missing_scores import compare_scores
@@ -185,7 +185,7 @@ def _cost(
         hours=_hours(job.started_at, job.finished_at),
         jobs=Counter(row.kind for row in rows),
         job_hours=hours,
-        gpu_hours=sum(ran[row.id] / HOUR_SECONDS * (row.gpus or 0) for row in rows),
+        gpu_hours=sum(ran[row.id] / HOUR_SECONDS * counted_gpus(row.gpus) for row in rows),
     )
 
 

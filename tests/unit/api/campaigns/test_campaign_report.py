@@ -15,7 +15,7 @@ from services.contracts.campaigns.llms import LlmRole
 from services.contracts.campaigns.reports import CampaignReport
 from services.core.db.engine import Database
 from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
-from services.jobs.job import NewJob
+from services.jobs.job import REMOTE_SLOT, NewJob
 from services.jobs.queues import CAMPAIGN, TRAINING
 from services.jobs.store import create_job, get_job
 from services.metrics.reports.html_page import write_html
@@ -67,6 +67,8 @@ def comparison(difference: float, half: float) -> dict[str, Any]:
 class Records:
     """Writes the records of a campaign as its worker would."""
 
+    gpus: int | None = 2
+
     def __init__(self, database: Database, **request: Any) -> None:
         self.database = database
         new = NewJob(ID, "campaign", CAMPAIGN.work, CAMPAIGN.validation, {**REQUEST, **request})
@@ -93,7 +95,9 @@ class Records:
     def _training(self, loop: int) -> None:
         job_id = f"ftjob-{loop}"
         request = {"model": "base", "training_file": f"file-{loop}", "suffix": None}
-        new = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, request, gpus=2)
+        new = NewJob(
+            job_id, "fine_tuning", TRAINING.work, TRAINING.validation, request, gpus=self.gpus
+        )
         with self.database.write() as session:
             create_job(session, new)
             row = session.query(JobRow).filter_by(id=job_id).one()
@@ -191,6 +195,17 @@ def test_costs_are_those_of_calls_and_jobs(records: Records) -> None:
     assert cost.jobs == {"fine_tuning": 4}
     assert cost.job_hours["fine_tuning"] == pytest.approx(2.0)
     assert cost.gpu_hours == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(("gpus", "hours"), [(None, 0.5), (0, 0.0), (REMOTE_SLOT, 0.0)])
+def test_gpu_hours_are_counted_as_in_the_budget(
+    database: Database, gpus: int | None, hours: float
+) -> None:
+    records = Records(database)
+    records.gpus = gpus
+    records.attempt(1, 0, 10, accepted=True)
+
+    assert records.report().cost.gpu_hours == pytest.approx(hours)
 
 
 def test_tokens_have_a_cost_where_the_llm_has_a_price(database: Database) -> None:

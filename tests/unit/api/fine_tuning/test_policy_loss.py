@@ -105,7 +105,8 @@ def test_what_an_earlier_version_accepted_remains_readable(
     stored = given({**STORED, **loss}, method, **settings)
 
     assert stored.online is not None
-    assert given(stored.online.hyperparameters.loss.model_dump(), method, **settings) == stored
+    again = Method.model_validate(stored.model_dump(mode="json"))
+    assert again == stored
     with pytest.raises(InvalidRequest):  # a new one is refused
         check(stored)
 
