@@ -11,7 +11,7 @@ ROLLOUT = {"model": "base", "file": "file-1"}
 SEVERAL = {"model": "base", "benchmarks": [AIME, {"name": "g", "file": "f", "samples_per_item": 2}]}
 REINFORCEMENT = {
     "rewards": [{"name": "r", "reward": {"type": "retool"}}],
-    "hyperparameters": {"loss": {"objective": "kl_cov", "dual_clip": 3.0}},
+    "hyperparameters": {"loss": {"objective": "cispo", "ratio": "sequence"}},
 }
 
 
@@ -62,7 +62,7 @@ def tune(type_: str, settings: Any, **fields: Any) -> dict[str, Any]:
         (
             "fine_tuning/jobs",
             tune("reinforcement", REINFORCEMENT),
-            "method.reinforcement.hyperparameters.loss.dual_clip",
+            "method.reinforcement.hyperparameters.loss.ratio",
         ),
         (
             "fine_tuning/jobs",

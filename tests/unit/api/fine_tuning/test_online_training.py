@@ -130,6 +130,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("reinforcement", {"tools": [{"class_name": "unheard.Of"}]}, "tools[0].class_name"),
     ("reinforcement", {"optimizer": {"lora": {"rank": 4}}}, "optimizer.lora"),
     ("ppo", {"critic": {"coefficient": 0.1}}, "critic.coefficient"),
+    ("ppo", {"loss": {"objective": "kl_cov", "dual_clip": 3.0}}, "loss.dual_clip"),
+    ("reinforcement", {"advantage": "max_rl", "overlong": {}}, "overlong"),
     ("ppo", EXACT | {"max_staleness": 1}, "max_staleness"),
     (
         "reinforcement",
