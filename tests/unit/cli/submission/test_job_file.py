@@ -109,6 +109,25 @@ hyperparameters: {llamafactory: {load_best_model_at_end: true%s}}
     read_job_file(write(tmp_path, text % ", metric_for_best_model: math_loss"), tmp_path)
 
 
+def test_settings_of_a_loss_without_effect_are_refused_by_line(tmp_path: Path) -> None:
+    text = """
+kind: fine_tuning
+model: tiny
+training_file: file-1
+method:
+  type: ppo
+  ppo:
+    rewards: [{name: found, reward: {type: search_em}}]
+    hyperparameters:
+      loss: {objective: kl_cov, dual_clip: %s}
+"""
+    with pytest.raises(SubmissionError, match="dual_clip has no effect with the objective") as said:
+        read_job_file(write(tmp_path, text % 3.0), tmp_path)
+    assert "method.ppo.hyperparameters.loss.dual_clip" in said.value.message
+
+    read_job_file(write(tmp_path, text % "null"), tmp_path)
+
+
 def test_an_evaluation_in_json_is_read(tmp_path: Path) -> None:
     request = read_job_file(write(tmp_path, EVALUATION), tmp_path).request
 
