@@ -1,5 +1,6 @@
 """A learner without weights, as a process: what it does wrong stands in ``behavior``."""
 
+import json
 import os
 import signal
 import socket
@@ -56,7 +57,9 @@ def main(job_dir: Path) -> None:
                 return
             send(answer_to(request))
             if isinstance(request, Finish):
-                (job_dir / ENDED).write_text(os.environ.get("OMP_NUM_THREADS", ""))
+                (job_dir / ENDED).write_text(
+                    json.dumps([os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_CBWR")])
+                )
                 return
 
 

@@ -115,6 +115,8 @@ def test_an_exact_server_computes_the_learners_code_in_float32(tmp_path: Path) -
     assert EXACT_ENTRY in launch.command
     assert (value(launch, "--dtype"), value(launch, "--model-impl")) == ("float32", "transformers")
     assert launch.environment["TORCHDYNAMO_DISABLE"] == "1"
+    assert launch.environment["MKL_CBWR"] == "AUTO,STRICT"
+    assert "MKL_CBWR" not in plan(model(tmp_path, LLAMA_70B)).environment
     with pytest.raises(InvalidRequest, match="without GPUs"):
         plan(model(tmp_path, LLAMA_70B), Accelerator.CUDA, exact=True)
 

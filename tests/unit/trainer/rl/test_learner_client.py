@@ -1,9 +1,11 @@
 """Requests to the learner's process, and its failures."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -16,20 +18,24 @@ from services.trainer.rl.learner.client import LearnerClient, LearnerFailed
 from services.trainer.rl.learner.protocol import LearnerSpec
 from tests.support.rl.learner_child import BEHAVIOR, ENDED
 
-METHOD = {
+METHOD: dict[str, Any] = {
     "type": "reinforcement",
     "reinforcement": {"rewards": [{"name": "r", "reward": {"type": "search_em"}}]},
 }
 
 
-@pytest.fixture
-def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LearnerClient:
+@pytest.fixture(params=[{}])
+def learner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> LearnerClient:
     monkeypatch.setattr(learner_process, "MODULE", "tests.support.rl.learner_child")
+    monkeypatch.delenv("MKL_CBWR", raising=False)
+    reinforcement = {**METHOD["reinforcement"], "hyperparameters": request.param}
     spec = LearnerSpec(
         model=tmp_path,
         socket=Path(),
         seed=0,
-        method=Method.model_validate(METHOD),
+        method=Method.model_validate({**METHOD, "reinforcement": reinforcement}),
         max_response_length=8,
     )
     return LearnerClient(Path(sys.executable), spec, tmp_path)
@@ -47,8 +53,16 @@ def nothing_left() -> Iterator[None]:
     assert children() <= before
 
 
+@pytest.mark.parametrize(
+    ("learner", "arithmetic"),
+    [({}, None), ({"exact_on_policy": True}, "AUTO,STRICT")],
+    indirect=["learner"],
+)
 def test_learner_answers_and_exits_in_order(
-    learner: LearnerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    learner: LearnerClient,
+    arithmetic: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(learner_process, "usable_cores", lambda: 6)
@@ -68,7 +82,8 @@ def test_learner_answers_and_exits_in_order(
             assert await learner.probe([[1, 2, 3], [4, 5]]) == [[-1.0, -1.0], [-1.0]]
 
     asyncio.run(asking())
-    assert (tmp_path / ENDED).read_text() == "6"  # without a GPU it computes on all cores
+    # Without a GPU it computes on all cores; sums that threads share are those of the engine.
+    assert json.loads((tmp_path / ENDED).read_text()) == ["6", arithmetic]
 
 
 def ask(learner: LearnerClient) -> LearnerFailed:
