@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,8 +186,9 @@ def _check_online(request: CreateFineTuningJob, draft: Draft) -> None:
     try:
         check_effects(method.online)
     except InvalidRequest as error:
-        place = ("method", method.type.value, *str(error.param).split("."))
-        raise draft.fault(place, error.message) from error
+        named = re.findall(r"[^.\[\]]+", str(error.param))
+        parts = (int(part) if part.isdigit() else part for part in named)
+        raise draft.fault(("method", method.type.value, *parts), error.message) from error
 
 
 def _local_files(request: JobRequest, draft: Draft) -> Iterator[LocalFile]:

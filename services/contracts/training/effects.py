@@ -78,4 +78,4 @@ def _check_signs(online: ReinforcementMethod) -> None:
     for number, component in enumerate(online.rewards):
         if (reason := negative_reason(component)) is not None:
             message = f"{ONLY_POSITIVE}: rewards[{number}] {reason}"
-            raise InvalidRequest(message, param=f"rewards.{number}")
+            raise InvalidRequest(message, param=f"rewards[{number}]")

@@ -148,8 +148,10 @@ def test_max_rl_is_refused_where_rewards_can_be_negative(
     named = [{**reward, "name": "other"} for reward in rewards]
     asked = method("reinforcement", {"advantage": "max_rl", **settings}, POSITIVE, *named)
     assert asked.online is not None
-    with pytest.raises(InvalidRequest, match=message):
+    with pytest.raises(InvalidRequest, match=message) as refused:
         check_effects(asked.online)
+    field = message.partition(" ")[0]
+    assert refused.value.param == ("rewards[1]" if named else f"hyperparameters.{field}")
 
 
 def test_max_rl_takes_rewards_that_are_not_negative() -> None:

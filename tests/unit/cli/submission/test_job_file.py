@@ -109,6 +109,24 @@ hyperparameters: {llamafactory: {load_best_model_at_end: true%s}}
     read_job_file(write(tmp_path, text % ", metric_for_best_model: math_loss"), tmp_path)
 
 
+def test_rewards_that_an_advantage_cannot_be_given_are_refused_by_line(tmp_path: Path) -> None:
+    text = """
+kind: fine_tuning
+model: tiny
+training_file: file-1
+method:
+  type: reinforcement
+  reinforcement:
+    rewards:
+      - {name: found, reward: {type: search_em}}
+      - {name: tools, reward: {type: retool}}
+    hyperparameters: {advantage: max_rl}
+"""
+    with pytest.raises(SubmissionError, match="scores wrong answers below 0") as said:
+        read_job_file(write(tmp_path, text), tmp_path)
+    assert "line 10: method.reinforcement.rewards.1" in said.value.message
+
+
 def test_settings_of_a_loss_without_effect_are_refused_by_line(tmp_path: Path) -> None:
     text = """
 kind: fine_tuning
