@@ -110,25 +110,28 @@ def decoded_attention(
     """
     b, h, d = query.shape
     k = key_cache.shape[1]
-    rows = _in_whole_queries(query.view(b, k, h // k, d))
+    groups = h // k
+    rows = _in_whole_queries(query.view(b, k, groups, d))
     last = torch.tensor(ends)[:, None, None] - 1
-    scores = []
+    filled, scores = [], []
     for n, start in enumerate(range(0, ends[-1], KEYS)):
         first = bisect_right(ends, start)
         products = rows.new_empty(b - first, k, rows.shape[2], KEYS)
         for number, out in enumerate(products, first):
             keys = key_cache[blocks[number][n]]
             torch.bmm(rows[number], keys.transpose(1, 2), out=out)
-        _hide(products.mul_(scale), last[first:], start)
-        scores.append(products)
+        filled.append(products)
+        # The rows that fill up stay the zeros that they are.
+        scores.append(products[:, :, :groups].mul_(scale))
+        _hide(scores[n], last[first:], start)
 
     def weigh(n: int, weights: Tensor) -> Tensor:
-        found = rows.new_empty(*weights.shape[:-1], d)
-        for number, (own, out) in enumerate(zip(weights, found, strict=True), b - len(weights)):
+        found = rows.new_empty(*filled[n].shape[:-1], d)
+        for number, (own, out) in enumerate(zip(filled[n], found, strict=True), b - len(weights)):
             torch.bmm(own, value_cache[blocks[number][n]], out=out)
-        return found
+        return found[:, :, :groups]
 
-    return _combined(scores, weigh)[:, :, : h // k].reshape(b, h, d)
+    return _combined(scores, weigh).reshape(b, h, d)
 
 
 def _in_whole_queries(queries: Tensor) -> Tensor:
