@@ -1,6 +1,7 @@
 """HTTP to the gateway: timeouts, safe retries, typed responses and errors."""
 
 import random
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,12 +37,15 @@ class Transport:
         if api_key and not api_key.isascii():
             raise ClientError("the API key contains characters outside of ASCII")
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        # A proxy from the environment cannot reach this machine's loopback.
+        url = _checked(self.base_url)
         self.http = httpx.Client(
-            base_url=self.base_url,
+            base_url=url,
             headers=headers,
             timeout=TIME_LIMIT,
-            trust_env=_host_of(self.base_url) not in LOOPBACK,
+            # Plain HTTP trusts no one: reading all trusted certificates takes longer than a request.
+            verify=url.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            # A proxy from the environment cannot reach this machine's loopback.
+            trust_env=url.host not in LOOPBACK,
         )
 
     def close(self) -> None:
@@ -149,14 +153,14 @@ class Transport:
             raise Unreachable(f"cannot reach the gateway at {self.base_url}: {reason}") from error
 
 
-def _host_of(base_url: str) -> str:
+def _checked(base_url: str) -> httpx.URL:
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
         raise ClientError(f"{base_url!r} is not a gateway URL: {error}") from error
     if url.scheme not in {"http", "https"} or not url.host:
         raise ClientError(f"{base_url!r} is not a gateway URL such as http://host:8080")
-    return url.host
+    return url
 
 
 def _parsed(response: httpx.Response, into: type[Answer]) -> Answer:

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ValidationError
 
 from services.contracts.validation import first_fault
 from temper.submission.assignments import InvalidOption, Part, assign, dotted, parse_path
-from temper.submission.field_lines import line_of
 from temper.submission.submission import SubmissionError
 
 RequestT = TypeVar("RequestT", bound=BaseModel)
@@ -99,6 +98,8 @@ class Draft:
         if self.file is None:
             offered = self.offered.get(tuple(location))
             return InvalidOption(f"{offered}: {said}" if offered else said)
+        from temper.submission.field_lines import line_of  # reads YAML, which errors alone need
+
         line = line_of(self.text, location)
         where = str(self.file) if line is None else f"{self.file}, line {line}"
         return SubmissionError(f"{where}: {said}")
