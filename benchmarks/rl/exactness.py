@@ -32,8 +32,6 @@ from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.weight_sync import WeightSync
 from tests.support.runtimes import FOLDER
 
-MAX_PROMPT = 96
-"""Tokens of the longest prompt; each is drawn, so that sequences start at many places."""
 GROUP = 4
 LEARNING_RATE = 1e-4
 LARGE_CONTEXT = 1024
@@ -106,7 +104,7 @@ async def _round(
     sequences: list[TrainingSequence] = []
     for _ in range(options.batches):
         prompts = [
-            draw.integers(0, options.vocabulary, draw.integers(1, MAX_PROMPT)).tolist()
+            draw.integers(0, options.vocabulary, draw.integers(1, options.prompt)).tolist()
             for _ in range(options.concurrency)
         ]
         began = time.perf_counter()
@@ -167,6 +165,7 @@ def main() -> None:
     parser.add_argument("--default", action="store_true", help="without exact_on_policy")
     parser.add_argument("--concurrency", type=int, default=128)
     parser.add_argument("--length", type=int, default=256, help="mean length of answers")
+    parser.add_argument("--prompt", type=int, default=96, help="prompts are shorter, by chance")
     parser.add_argument("--batches", type=int, default=4, help="between updates")
     parser.add_argument("--vocabulary", type=int, default=64, help="of the drawn prompts")
     parser.add_argument("--seed", type=int, default=0)
