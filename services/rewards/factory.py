@@ -46,12 +46,13 @@ from services.rewards.agent_score import AgentScore
 from services.rewards.check import check_judge_name
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
+from services.rewards.extension_score import ExtensionScore
 from services.rewards.families import (
     FamilyReward,
     RewardContext,
     family_and_settings,
 )
-from services.rewards.functions import ExtensionScore, FunctionScore, ServiceScore
+from services.rewards.functions import FunctionScore, ServiceScore
 from services.rewards.graders.bounded_integer import BoundedInteger, judge_of_wrong
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.graders.meaning import MathMatch, TokenF1

@@ -1,18 +1,15 @@
-"""Rewards from a user's function, in a worker process or behind a URL, or from an extension."""
+"""Rewards from a user's function, in a worker process or behind a URL."""
 
 import json
-import logging
 import math
-from typing import Any
+from numbers import Complex, Real
+from typing import Any, SupportsFloat
 
 from services.contracts.rewards.rewards import CallableReward
 from services.core.process.worker_pool import FunctionFailed, FunctionPool
-from services.inference.causes import cause_of_foreign
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
-from services.rewards.interface import Component, RewardFailed, RewardFailureKind, Sample, Score
-
-logger = logging.getLogger(__name__)
+from services.rewards.interface import RewardFailed, Sample, Score
 
 
 class FunctionScore:
@@ -48,43 +45,33 @@ class ServiceScore:
         return Score(read_score(answer.value, self._url))
 
 
-class ExtensionScore:
-    """The score of an extension's component, whose failures name the extension."""
-
-    def __init__(self, name: str, component: Component) -> None:
-        self._source = f"the extension {name!r}"
-        self._component = component
-
-    async def score(self, sample: Sample) -> Score:
-        """Ask the component; what it raises is a failure like that of a user's function."""
-        try:
-            score: object = await self._component.score(sample)
-        except RewardFailed:
-            raise
-        except Exception as error:
-            logger.warning("%s scored %s", self._source, sample.trajectory.id, exc_info=True)
-            message = f"{self._source} raised {type(error).__name__}: {error}"
-            raise RewardFailed(message, RewardFailureKind.OTHER, cause_of_foreign(error)) from error
-        if not isinstance(score, Score):
-            raise RewardFailed(f"{self._source} gave {_shown(score)}, not a Score")
-        read_score(score.value, self._source)
-        return score
-
-
 def read_score(value: Any, source: str) -> float:
-    """Read a score, given as a number or as {"score": number}."""
+    """Read a score, given as a number of any type or as {"score": number}; raises `RewardFailed`,
+    which names the ``source``, for anything else."""
     number = value.get("score") if isinstance(value, dict) else value
-    if not isinstance(number, int | float):
-        raise RewardFailed(f"{source} gave {_shown(value)}, not a score")
-    try:
-        score = float(number)
-    except OverflowError:
-        score = math.inf
+    score = as_float(number)
+    if score is None:
+        raise RewardFailed(f"{source} gave {shown(value)}, not a score")
     if not math.isfinite(score):
-        raise RewardFailed(f"{source} gave {_shown(value)}, not a finite number")
+        raise RewardFailed(f"{source} gave {shown(value)}, not a finite number")
     return score
 
 
-def _shown(value: Any) -> str:
+def as_float(value: object) -> float | None:
+    """The float of a real number, also of one from another library, such as NumPy; infinite beyond
+    what floats hold. None for anything else: texts, complex numbers, arrays of several."""
+    is_real = isinstance(value, Real) or not isinstance(value, Complex | str | bytes)
+    if not is_real or not isinstance(value, SupportsFloat):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError, RuntimeError):  # an array or a tensor that is not one number
+        return None
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: at most 100 characters of its representation."""
     text = repr(value)
     return text if len(text) <= 100 else text[:100] + "..."

@@ -115,6 +115,8 @@ class Graded(RewardFamily):
         what = sample.answer
         if what == "raise": raise ZeroDivisionError("division by zero")
         if what == "refuse": raise ConnectionError("nothing listens")
+        if what == "mapping": return Score({"score": 1})
+        if what == "extracted": return Score(1.0, extracted=5)
         return 0.5 if what == "number" else Score("1")
 
 class ClosedTool(ToolFamily):
@@ -211,6 +213,7 @@ def test_what_an_evaluation_asks_of_a_package_names_it() -> None:
         ("refuse", "raised ConnectionError: nothing listens", True),
         ("number", "gave 0.5, not a Score", False),
         ("text", "gave '1', not a score", False),
+        ("extracted", "gave extracted = 5, not a text", False),
     ],
 )
 def test_a_score_that_a_package_fails_at_names_it(
@@ -221,6 +224,13 @@ def test_a_score_that_a_package_fails_at_names_it(
     assert judged.reward is None
     assert judged.reward_error == f"r0: the extension 'Graded' {message}"
     assert (judged.left_out is not None) is is_left_out
+
+
+@pytest.mark.usefixtures("_broken")
+def test_a_score_as_a_function_gives_it_is_a_reward() -> None:
+    judged = rewarded(trajectory("mapping"), {"type": "extension", "name": "Graded"})
+
+    assert (judged.reward, judged.reward_components) == (1.0, {"r0": 1.0})
 
 
 @pytest.mark.usefixtures("_broken")
