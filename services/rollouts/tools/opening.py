@@ -29,6 +29,7 @@ from services.rollouts.tools.endpoints import (
     sandbox_endpoint,
     search_endpoint,
 )
+from services.rollouts.tools.extension_tool import ExtensionTool
 from services.rollouts.tools.families import ToolFamily
 from services.rollouts.tools.mcp import McpServer
 from services.rollouts.tools.mcp_calls import McpTool
@@ -37,7 +38,7 @@ from services.rollouts.tools.openenv import OpenEnvServer
 from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
 from services.rollouts.tools.search import SearchTool, search_service
-from services.rollouts.tools.user_tools import ExtensionTool, FunctionTool, HttpTool, http_service
+from services.rollouts.tools.user_tools import FunctionTool, HttpTool, http_service
 
 SERVERS = (McpServer, McpPrograms, OpenEnvServer)
 """They tell which tools they have."""

@@ -1,20 +1,16 @@
-"""Tools of the user: any HTTP endpoint, Python functions, and those of extensions."""
+"""Tools of the user: any HTTP endpoint, and Python functions."""
 
 import json
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from services.contracts.base import JsonObject
 from services.contracts.rollouts.tool_runs import HttpRun
 from services.contracts.rollouts.trajectories import CallOutcome
 from services.core.process.worker_pool import FunctionFailed, FunctionPool, FunctionTimedOut
-from services.inference.causes import cause_of, cause_of_foreign
+from services.inference.causes import cause_of
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import FailureKind, Retries, ServiceFailed
 from services.rollouts.tools.base import (
     SHOWN_CHARACTERS,
-    ToolBackend,
     ToolError,
     ToolResult,
     request_failure,
@@ -22,8 +18,6 @@ from services.rollouts.tools.base import (
 )
 from services.rollouts.tools.configuration import CallableConfig, HttpConfig
 from services.rollouts.tools.endpoints import ToolEndpoint
-
-logger = logging.getLogger(__name__)
 
 UNTOUCHED = frozenset({429, 503})
 """Statuses that mean the service did not start the request."""
@@ -118,38 +112,3 @@ class FunctionTool:
             raise ToolError(
                 CallOutcome.FAILED, "Error: the tool failed.", error.message, 1
             ) from error
-
-
-class ExtensionTool:
-    """A tool of another package, whose failures name the package's extension."""
-
-    def __init__(self, name: str, tool: ToolBackend) -> None:
-        self._name = name
-        self._tool = tool
-        self.idempotent = tool.idempotent
-
-    async def run(self, arguments: JsonObject) -> ToolResult:
-        """Its reply; what it raises is a failure like that of a user's function."""
-        with self._named():
-            result: object = await self._tool.run(arguments)
-            if not isinstance(result, ToolResult) or not isinstance(result.text, str):
-                raise TypeError("its result is not a ToolResult with a text")
-        return result
-
-    async def probe(self) -> None:
-        """Ask whether it responds; raises `ToolError`."""
-        with self._named():
-            await self._tool.probe()
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except ToolError:
-            raise
-        except Exception as error:
-            logger.warning("the extension %.100r", self._name, exc_info=True)
-            message = f"the extension {self._name!r} raised {type(error).__name__}: {error}"
-            cause = cause_of_foreign(error)
-            text = "Error: the tool failed."
-            raise ToolError(CallOutcome.FAILED, text, message, 1, None, cause) from error
