@@ -4,25 +4,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 Part = str | int
+FieldPath = str | Sequence[Part]
+"""A field of an object: its name, or the names and indexes that lead to it."""
 
 
 class AtField(ValueError):
     """What a validator over several fields raises, as pydantic knows only the object.
 
-    ``field`` is the one that a user would change, of several one that is given: a name, or the
-    path below the object. ``message`` is understood without it.
+    ``field`` is the one that a user would change; of several that contradict each other, `given_of`
+    chooses one. ``message`` is understood without it.
     """
 
-    def __init__(self, field: str | Sequence[Part], message: str) -> None:
+    def __init__(self, field: FieldPath, message: str) -> None:
         super().__init__(message)
-        self.path = (field,) if isinstance(field, str) else tuple(field)
+        self.path = _parts(field)
 
     def below(self, *parents: Part) -> "AtField":
         """The same error for an object that has the validated one under ``parents``."""
         return AtField((*parents, *self.path), str(self))
+
+
+def given_of(model: BaseModel, *fields: FieldPath) -> FieldPath:
+    """The first of the fields of an object that was given to it, and not as null; without one the
+    first. The others have their defaults, which a user did not write."""
+    return next((field for field in fields if is_given(model, field)), fields[0])
+
+
+def is_given(model: BaseModel, field: FieldPath) -> bool:
+    """Whether a field of an object was given to it, and not as null."""
+    value: object = model
+    for part in _parts(field):
+        if not isinstance(value, BaseModel):  # what a list or a mapping has was given with it
+            return True
+        if part not in value.model_fields_set:
+            return False
+        value = getattr(value, str(part))
+    return value is not None
+
+
+def _parts(field: FieldPath) -> tuple[Part, ...]:
+    return (field,) if isinstance(field, str) else tuple(field)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic_settings import NoDecode
 
 from services.contracts.sandbox.programs import MAX_BODY_BYTES
 from services.contracts.sandbox.scripts import FolderName
-from services.contracts.validation import AtField
+from services.contracts.validation import AtField, given_of
 from services.core.settings import Folder, split_commas
 from services.core.web.auth import AccessSettings, KeyHash
 from services.sandbox.isolation.tier import Tier
@@ -159,8 +159,10 @@ class SandboxSettings(AccessSettings):
     def _defaults_within_limits(self) -> "SandboxSettings":
         if self.sandbox_memory_mb > self.sandbox_max_memory_mb:
             raise AtField(
-                "sandbox_memory_mb",
-                "TEMPER_SANDBOX_MEMORY_MB is above TEMPER_SANDBOX_MAX_MEMORY_MB",
+                given_of(self, "sandbox_memory_mb", "sandbox_max_memory_mb"),
+                f"programs get {self.sandbox_memory_mb} MB by default, but at most "
+                f"{self.sandbox_max_memory_mb} MB: raise TEMPER_SANDBOX_MAX_MEMORY_MB or lower "
+                "TEMPER_SANDBOX_MEMORY_MB",
             )
         return self
 

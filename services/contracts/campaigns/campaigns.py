@@ -21,7 +21,7 @@ from services.contracts.rewards.graders import ExactGrader
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.sampling import ChatTemplateKwargs, Sampling
-from services.contracts.validation import AtField
+from services.contracts.validation import AtField, given_of
 
 MIN_ITEMS = 10
 """Minimum number of items in the search part and in the final part of a benchmark."""
@@ -342,7 +342,8 @@ class RewindCampaign(Request):
     @model_validator(mode="after")
     def _loop_has_the_step(self) -> Self:
         if (self.loop == 0) != (self.step is StepName.BASE):
-            raise AtField("step", f"loop {self.loop} has no step {self.step.value}")
+            field = given_of(self, "step", "loop")
+            raise AtField(field, f"loop {self.loop} has no step {self.step.value}")
         return self
 
 

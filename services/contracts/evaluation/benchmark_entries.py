@@ -10,7 +10,7 @@ from services.contracts.rewards.graders import MetricsVariant
 from services.contracts.rewards.openai_graders import JudgeModel
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
-from services.contracts.validation import AtField
+from services.contracts.validation import AtField, given_of
 
 BenchmarkName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 FileId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -98,12 +98,16 @@ class BenchmarkEntry(Request):
                     "name", "benchmarks: one that is not a benchmark by name needs a name"
                 )
             if self.file is None or self.files is not None:
-                raise AtField("file", f"benchmarks: {name} needs a file, and no files")
+                raise AtField(
+                    "file" if self.files is None else "files",
+                    f"benchmarks: {name} needs a file, and no files",
+                )
             return [self.model_copy(update={"name": name})]
         files = self.files or {}
         if self.name is not None or self.file is not None or set(files) != set(parts):
+            unfit = ["files"] if set(files) != set(parts) else []
             raise AtField(
-                "files",
+                given_of(self, *unfit, "file", "name"),
                 f"benchmarks: {self.benchmark} needs files for {', '.join(parts)}, and no name "
                 "and no file",
             )

@@ -1,7 +1,6 @@
 """Evaluations: a model answers the prompts of a file, and a grader grades the answers."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, ValidationError, model_validator
@@ -19,7 +18,14 @@ from services.contracts.rewards.openai_graders import JudgeModel, ScoreModelGrad
 from services.contracts.rewards.rewards import EvaluationGrader
 from services.contracts.rollouts.multi_turn import MultiTurn, Tool
 from services.contracts.sampling import ChatTemplateKwargs, JsonPrediction, Sampling
-from services.contracts.validation import AtField, first_fault
+from services.contracts.validation import (
+    AtField,
+    Fault,
+    FieldPath,
+    first_fault,
+    given_of,
+    is_given,
+)
 
 MAX_BENCHMARKS = 50
 
@@ -133,11 +139,14 @@ class CreateEvaluation(JobRequest):
             raise AtField("benchmark", "benchmark says what file holds: give it in benchmarks")
         if self.judge is not None:
             raise AtField("judge", "judge is that of a benchmark: give it in benchmarks")
+        given = self.benchmarks
         entries: list[BenchmarkEntry] = []
         places: list[int] = []
-        for place, entry in enumerate(self.benchmarks):
-            with _below_benchmarks(place):
+        for place, entry in enumerate(given):
+            try:
                 parts = entry.entries()
+            except AtField as error:
+                raise error.below("benchmarks", place) from None
             entries += parts
             places += [place] * len(parts)
         names = [entry.name for entry in entries]
@@ -147,9 +156,20 @@ class CreateEvaluation(JobRequest):
             )
         self.benchmarks = [self._with_sampling(entry) for entry in entries]
         for place, entry in zip(places, self.benchmarks, strict=True):
-            with _below_benchmarks(place):
+            try:
                 self._alone(entry)
+            except ValidationError as error:
+                fault = first_fault(error)
+                message = f"benchmarks: {entry.name}: {fault.message}"
+                raise AtField(self._source_of(fault, given[place], place), message) from None
         return self
+
+    def _source_of(self, fault: Fault, entry: BenchmarkEntry, place: int) -> FieldPath:
+        """The field that gave one of the benchmarks the value at fault: its own, else that of the
+        evaluation."""
+        if is_given(entry, fault.location):
+            return ("benchmarks", place, *fault.location)
+        return fault.location if is_given(self, fault.location) else ("benchmarks", place)
 
     def _with_sampling(self, entry: BenchmarkEntry) -> BenchmarkEntry:
         """The benchmark with the evaluation's sampling, except where it has settings of its own."""
@@ -179,7 +199,7 @@ class CreateEvaluation(JobRequest):
     def by_benchmark(self) -> dict[str | None, "CreateEvaluation"]:
         """Each benchmark as an evaluation by itself, by its name; None names the only one.
 
-        Raises `AtField` for a benchmark whose settings do not go together.
+        Raises `ValidationError` for a benchmark whose settings do not go together.
         """
         if self.benchmarks is None:
             return {None: self}
@@ -187,19 +207,13 @@ class CreateEvaluation(JobRequest):
 
     def _alone(self, entry: BenchmarkEntry) -> "CreateEvaluation":
         of_each = {"file", "benchmark", "benchmarks", "grader", "judge"}
-        shared = {name: getattr(self, name) for name in type(self).model_fields.keys() - of_each}
+        shared = {name: getattr(self, name) for name in self.model_fields_set - of_each}
         given = {name: getattr(entry, name) for name in type(entry).model_fields}
         own = {name: value for name, value in given.items() if value is not None}
         del own["name"]
         if entry.benchmark is None and entry.grader is None:
             own["grader"] = self.grader
-        try:
-            return CreateEvaluation(**{**shared, **own})
-        except ValidationError as error:
-            fault = first_fault(error)
-            field = fault.location if set(fault.location[:1]) & own.keys() else ()
-            message = f"benchmarks: {entry.name}: {fault.message}"
-            raise AtField(field, message) from None
+        return CreateEvaluation(**{**shared, **own})
 
     @model_validator(mode="after")
     def _graded_as_the_benchmark(self) -> Self:
@@ -250,7 +264,7 @@ class CreateEvaluation(JobRequest):
             )
         if self.main_metric[0] in {"majority", "pass_at_k"} and self.samples_per_item == 1:
             raise AtField(
-                "samples_per_item",
+                given_of(self, "samples_per_item", ("benchmark", "metric")),
                 f"benchmark.metric: {self.main_metric[0]} needs samples_per_item above 1",
             )
         return self
@@ -390,12 +404,3 @@ class Evaluation(JobState):
         }
         name = self.benchmark if isinstance(self.benchmark, str) else None
         return [BenchmarkOutcome(name=name, **fields)]
-
-
-@contextmanager
-def _below_benchmarks(place: int) -> Iterator[None]:
-    """Say of an `AtField` which of the benchmarks it is about."""
-    try:
-        yield
-    except AtField as error:
-        raise error.below("benchmarks", place) from None

@@ -9,7 +9,7 @@ from services.contracts.base import JsonObject, Resource
 from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.agent_sessions import AgentRecord, EnvironmentRecord
 from services.contracts.rollouts.tool_runs import ToolRun
-from services.contracts.validation import AtField
+from services.contracts.validation import AtField, given_of
 
 KEPT_REPLY_CHARACTERS = 65_536
 """Characters of a tool's reply that are recorded, along with its full length."""
@@ -249,8 +249,10 @@ class Trajectory(Resource):
             for name in ("response_token_ids", "response_mask", "log_probs", "policy_versions")
         }
         if len(set(lengths.values())) > 1:
-            other = next(name for name in lengths if lengths[name] != lengths["response_token_ids"])
-            raise AtField(other, f"lists of tokens have different lengths: {lengths}")
+            first = lengths["response_token_ids"]
+            others = [name for name in lengths if lengths[name] != first]
+            field = given_of(self, *others, "response_token_ids")
+            raise AtField(field, f"lists of tokens have different lengths: {lengths}")
         return self
 
     @property

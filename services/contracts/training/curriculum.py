@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import Number, Request
-from services.contracts.validation import AtField
+from services.contracts.validation import AtField, given_of
 
 BUCKETS = 5
 
@@ -36,7 +36,8 @@ class Curriculum(Request):
     def _check_shares(self) -> Self:
         if self.prioritized + self.replay > 1.0:
             raise AtField(
-                "prioritized", "prioritized and replay are shares of one whole: at most 1 together"
+                given_of(self, "prioritized", "replay"),
+                "prioritized and replay are shares of one whole: at most 1 together",
             )
         if not any(self.weights):
             raise AtField("weights", "weights must not all be 0")

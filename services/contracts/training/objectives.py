@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from services.contracts.base import Number, Request
-from services.contracts.validation import AtField
+from services.contracts.validation import AtField, given_of
 
 
 class Objective(StrEnum):
@@ -43,13 +43,13 @@ class Covariance(Request):
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.low >= self.high:
-            raise AtField("low", "low must be below high")
+            raise AtField(given_of(self, "low", "high"), "low must be below high")
         return self
 
 
 _CLIP = frozenset({"clip_low", "clip_high"})
 READ_FIELDS: Mapping[Objective, frozenset[str]] = {
-    Objective.CLIP: _CLIP | {"dual_clip"},
+    Objective.CLIP: _CLIP | {"dual_clip", "ratio"},
     Objective.CISPO: _CLIP,
     Objective.DPPO_TV: _CLIP,
     Objective.SAPO: frozenset({"gate_temperatures"}),

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from services.contracts.base import Number, Request, given_fields
-from services.contracts.training.objectives import Covariance, Objective
-from services.contracts.validation import AtField
+from services.contracts.training.objectives import READ_FIELDS, Covariance, Objective
+from services.contracts.validation import AtField, given_of
 
 Ratio = Annotated[Number, Field(ge=0.0, le=1e6)]
 
@@ -46,22 +46,26 @@ class SequenceMask(Request):
     low: Ratio = Field(description="Least ratio that is trained on.")
     high: Ratio = Field(description="Largest ratio that is trained on.")
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _with_bounds(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        known = value.get("ratio", SequenceRatio.GEOMETRIC)
-        if not isinstance(known, str) or known not in _BOUNDS:
-            return value
-        low, high = _BOUNDS[SequenceRatio(known)]
-        return {"low": low, "high": high, **value}
+    def _with_bounds(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Fill in the bounds of the ratio, which do not count as given, and check their order."""
+        bounds = _bounds_of(value)
+        mask = read({**bounds, **value} if bounds else value)
+        if bounds:
+            mask.model_fields_set.difference_update(bounds.keys() - value.keys())
+        if mask.low >= mask.high:
+            raise AtField(given_of(mask, "low", "high"), "low must be below high")
+        return mask
 
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
-        if self.low >= self.high:
-            raise AtField("low", "low must be below high")
-        return self
+
+def _bounds_of(value: Any) -> dict[str, float]:
+    """The bounds of a mask by the ratio that its body names; empty for no body or no ratio."""
+    known = value.get("ratio", SequenceRatio.GEOMETRIC) if isinstance(value, dict) else None
+    if not isinstance(known, str) or known not in _BOUNDS:
+        return {}
+    low, high = _BOUNDS[SequenceRatio(known)]
+    return {"low": low, "high": high}
 
 
 class KlEstimator(StrEnum):
@@ -236,7 +240,8 @@ class PolicyLoss(Renamed):
             raise AtField(
                 "tis_cap", "ratios to the sampler correct for it already: tis_cap must be null"
             )
-        if self.objective is not Objective.CLIP and self.ratio is not RatioLevel.TOKENWISE:
+        reads_ratio = "ratio" in READ_FIELDS[self.objective]
+        if self.ratio is not RatioLevel.TOKENWISE and not reads_ratio:
             raise AtField(
                 "ratio", f"the objective {self.objective.value} has ratios of tokens only"
             )

@@ -9,9 +9,11 @@ from pydantic import BaseModel, ValidationError
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.effects import check_effects
 from services.contracts.training.fine_tuning import CreateFineTuningJob, Method
+from services.contracts.training.objectives import Objective, unread_fields
 from services.contracts.training.online import PpoHyperparameters, ReinforcementHyperparameters
 from services.contracts.training.policy_loss import PolicyLoss
 from services.contracts.training.recipes import PpoRecipe, Recipe
+from services.contracts.validation import first_fault
 
 Settings = type[ReinforcementHyperparameters | PpoHyperparameters]
 METHODS: dict[str, Settings] = {
@@ -116,6 +118,39 @@ def test_a_recipe_fills_in_only_what_another_objective_reads() -> None:
     loss = ReinforcementHyperparameters.model_validate(given).loss
 
     assert (loss.objective, loss.tis_cap, loss.clip_high) == ("sapo", None, 0.28)
+
+
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize(("name", "recipe"), PRESETS)
+def test_every_recipe_goes_with_every_objective(
+    name: str, recipe: str, objective: Objective
+) -> None:
+    own = {"extension": "own"} if objective is Objective.EXTENSION else {}
+    loss = {"objective": objective.value, **own}
+
+    asked = method(name, {"recipe": recipe, "loss": loss})
+
+    assert asked.online is not None
+    check_effects(asked.online)
+    again = Method.model_validate(asked.resolved())
+    assert again == asked
+    settings = asked.resolved()[name]["hyperparameters"]["loss"]
+    default = METHODS[name]().loss.model_dump(mode="json")
+    for unread in unread_fields(objective):
+        top = unread.partition(".")[0]
+        assert settings[top] == default[top]
+
+
+@pytest.mark.parametrize("objective", [each for each in Objective if each is not Objective.CLIP])
+@pytest.mark.parametrize("recipe", [None, *Recipe])
+def test_a_ratio_that_an_objective_does_not_read_is_refused_by_name(
+    recipe: str | None, objective: Objective
+) -> None:
+    loss = {"objective": objective.value, "ratio": "sequence", "extension": "own"}
+
+    with pytest.raises(ValidationError, match="has ratios of tokens only") as refused:
+        ReinforcementHyperparameters.model_validate({"recipe": recipe, "loss": loss})
+    assert first_fault(refused.value).field == "loss.ratio"
 
 
 def test_a_recipe_fills_in_what_is_not_given_of_an_object() -> None:
