@@ -4,16 +4,18 @@ Both are entry points of the group ``temper.rewards``; ours are in `OWN`, becaus
 metadata of packages. A family is imported when a request names it.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import UnionType
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -168,6 +170,10 @@ def grader_metric(reward: Reward, param: str, metrics: EvaluationMetrics) -> Mai
         named: object = family.main_metric(settings, metrics)
         if named is not None and not isinstance(named, MainMetric):
             raise TypeError("its main metric is not a MainMetric")
+        if named is not None:
+            numbers = (named.mean, named.stderr, *(named.ci95 or ()))
+            if not all(number is None or math.isfinite(number) for number in numbers):
+                raise ValueError(f"its main metric {named.name} has a number that is not finite")
     return named
 
 
@@ -178,7 +184,10 @@ def may_regrade(reward: Reward, param: str, environment: OperatorEnvironment) ->
         return None
     family, settings = found
     with _named(reward, param):
-        return family.may_regrade(settings, environment)
+        reason: object = family.may_regrade(settings, environment)
+        if not isinstance(reason, str | None):
+            raise TypeError(f"its may_regrade gave {reason!r:.100}, not a reason")
+    return reason
 
 
 def _named(reward: Reward, param: str) -> AbstractContextManager[None]:
@@ -204,4 +213,33 @@ def _installed_family(name: str) -> RewardFamily[Any]:
     family: RewardFamily[Any] = make_family(
         GROUP, name, "name", RewardFamily, "a family of rewards"
     )
+    with blamed_on(name, "name"):
+        _check_declared(family)
     return family
+
+
+_DECLARED: Mapping[str, type | UnionType] = {
+    "runtime": str | None,
+    "extracts": bool,
+    "json_golds": bool,
+    "measures": MeasureRules,
+}
+_RULES = TypeAdapter(MeasureRules)
+
+
+def _check_declared(family: RewardFamily[Any]) -> None:
+    """Raise `TypeError` for an attribute of another type than `RewardFamily` declares, which would
+    fail an evaluation only when its answers are graded or counted."""
+    settings: object = family.settings
+    if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
+        raise TypeError(f"its settings is {settings!r:.100}, not a model of pydantic")
+    for name, kind in _DECLARED.items():
+        value = getattr(family, name)
+        if not isinstance(value, kind):
+            wanted = kind.__name__ if isinstance(kind, type) else kind
+            raise TypeError(f"its {name} is {value!r:.100}, not {wanted}")
+    rules = {field.name: getattr(family.measures, field.name) for field in fields(MeasureRules)}
+    try:
+        _RULES.validate_python(rules)
+    except ValidationError as error:
+        raise TypeError(f"its measures.{first_fault(error).sentence()}") from None

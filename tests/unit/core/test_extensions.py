@@ -82,6 +82,8 @@ def test_a_tracker_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPa
 BROKEN = """
 from contextlib import nullcontext
 from pydantic import BaseModel
+from services.contracts.evaluation.metrics import MainMetric
+from services.metrics.measures import MeasureRules
 from services.rewards.families import RewardFamily
 from services.rewards.interface import Score
 from services.rollouts.tools.base import ToolResult
@@ -119,6 +121,18 @@ class Graded(RewardFamily):
         if what == "extracted": return Score(1.0, extracted=5)
         return 0.5 if what == "number" else Score("1")
 
+def declaring(**attributes): return type("Declaring", (Graded,), attributes)
+
+Set = declaring(settings=dict)
+Run = declaring(runtime=5)
+Extracting = declaring(extracts="yes")
+Golds = declaring(json_golds=1)
+Measured = declaring(measures={"a": 1})
+Lower = declaring(measures=MeasureRules(lower_is_better="seconds"))
+Ratios = declaring(measures=MeasureRules(ratios={"f1": "ab"}))
+Metric = declaring(main_metric=lambda *_: MainMetric(name="m", mean=float("nan")),
+                   may_regrade=lambda *_: True)
+
 class ClosedTool(ToolFamily):
     config = ToolConfig
     schema = {"type": "function", "function": {"name": "closed", "description": "",
@@ -139,7 +153,9 @@ class Called(ClosedTool):
         return 5
     async def probe(self): raise ZeroDivisionError("division by zero")
 """
+DECLARING = ("Set", "Run", "Extracting", "Golds", "Measured", "Lower", "Ratios", "Metric")
 REWARDS = {
+    **{name: f"broken:{name}" for name in DECLARING},
     **{name: f"broken:{name}" for name in ("text", "helpless", "Raising", "Unset", "Closed")},
     **{"Graded": "broken:Graded", "absent": "broken:absent", "tool": "broken:Called"},
     **{"unreadable": "unreadable:Family", "leaving": "leaving:Family"},
@@ -175,6 +191,13 @@ def _broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("tool", "is not a family of rewards"),
         ("Unset", "failed: AttributeError"),
         ("Closed", "failed: KeyError: 'model'"),
+        ("Set", "failed: TypeError: its settings is <class 'dict'>, not a model of pydantic"),
+        ("Run", r"failed: TypeError: its runtime is 5, not str \| None"),
+        ("Extracting", "failed: TypeError: its extracts is 'yes', not bool"),
+        ("Golds", "failed: TypeError: its json_golds is 1, not bool"),
+        ("Measured", "failed: TypeError: its measures is {'a': 1}, not MeasureRules"),
+        ("Lower", "failed: TypeError: its measures.lower_is_better: Input should be"),
+        ("Ratios", "failed: TypeError: its measures.ratios.f1: Input should be"),
     ],
 )
 def test_a_reward_that_cannot_be_used_is_named(name: str, message: str) -> None:
@@ -203,6 +226,11 @@ def test_what_an_evaluation_asks_of_a_package_names_it() -> None:
     metrics = EvaluationMetrics.model_validate(metrics_of(0.5))
     with pytest.raises(InvalidRequest, match="'Closed' failed: TypeError: its main metric is not"):
         grader_metric(reward, "grader", metrics)
+    reward = ExtensionReward(name="Metric")
+    with pytest.raises(InvalidRequest, match="its main metric m has a number that is not finite"):
+        grader_metric(reward, "grader", metrics)
+    with pytest.raises(InvalidRequest, match="its may_regrade gave True, not a reason"):
+        may_regrade(reward, "grader", OperatorEnvironment())
 
 
 @pytest.mark.usefixtures("_broken")
@@ -258,7 +286,9 @@ def test_a_call_that_a_package_fails_at_names_it() -> None:
     replies = [call(tool, {}), call(tool, {"any": 1})]
 
     assert [reply.outcome for reply in replies] == [CallOutcome.FAILED] * 2
-    assert "the extension 'Called' raised TypeError: its result is not" in str(replies[0].error)
+    assert "the extension 'Called' raised TypeError: its result is 5, not a ToolResult" in str(
+        replies[0].error
+    )
     assert replies[1].error == refused
     assert replies[1].cause is None
     with pytest.raises(JobFailed, match=refused):

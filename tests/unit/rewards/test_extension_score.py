@@ -87,7 +87,7 @@ def test_several_numbers_are_no_score(value: Any) -> None:
 def test_a_score_is_a_finite_float_or_refused(value: Any) -> None:
     number = as_float(value)
     if number is None or not math.isfinite(number):
-        with pytest.raises(RewardFailed, match="^it gave "):
+        with pytest.raises(RewardFailed, match=r"^it gave "):
             read_score(value, "it")
     else:
         assert read_score(value, "it") == number == float(value)
