@@ -157,13 +157,13 @@ class SandboxSettings(AccessSettings):
 
     @model_validator(mode="after")
     def _defaults_within_limits(self) -> "SandboxSettings":
-        if self.sandbox_memory_mb > self.sandbox_max_memory_mb:
-            raise AtField(
-                given_of(self, "sandbox_memory_mb", "sandbox_max_memory_mb"),
-                f"programs get {self.sandbox_memory_mb} MB by default, but at most "
-                f"{self.sandbox_max_memory_mb} MB: raise TEMPER_SANDBOX_MAX_MEMORY_MB or lower "
-                "TEMPER_SANDBOX_MEMORY_MB",
-            )
+        default, most = self.sandbox_memory_mb, self.sandbox_max_memory_mb
+        if default > most:
+            field = given_of(self, "sandbox_memory_mb", "sandbox_max_memory_mb")
+            message = f"{default} MB, is above TEMPER_SANDBOX_MAX_MEMORY_MB, {most} MB"
+            if field == "sandbox_max_memory_mb":
+                message = f"{most} MB, is below TEMPER_SANDBOX_MEMORY_MB, {default} MB"
+            raise AtField(field, f"the limit, {message}")
         return self
 
     @property

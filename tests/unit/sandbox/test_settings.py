@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from services.contracts.validation import first_fault
 from services.core.web.auth import hash_key
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.settings import SandboxSettings
@@ -70,11 +71,29 @@ def test_scripts_have_one_destination(monkeypatch: pytest.MonkeyPatch, place: st
         SandboxSettings()
 
 
-def test_a_default_above_the_maximum_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEMPER_SANDBOX_MEMORY_MB", "4097")
+@pytest.mark.parametrize(
+    ("given", "field", "message"),
+    [
+        ({"MEMORY": 4097}, "sandbox_memory_mb", r"4097 MB, is above \w+_MAX_MEMORY_MB, 4096 MB"),
+        ({"MAX_MEMORY": 128}, "sandbox_max_memory_mb", r"128 MB, is below \w+_MEMORY_MB, 1024 MB"),
+        (
+            {"MAX_MEMORY": 128, "MEMORY": 256},
+            "sandbox_memory_mb",
+            r"256 MB, is above \w+_MAX_MEMORY_MB, 128 MB",
+        ),
+    ],
+)
+def test_a_default_above_the_maximum_is_rejected(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, int], field: str, message: str
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"TEMPER_SANDBOX_{name}_MB", str(value))
 
-    with pytest.raises(ValidationError, match="is above TEMPER_SANDBOX_MAX_MEMORY_MB"):
+    with pytest.raises(ValidationError, match=message) as raised:
         SandboxSettings()
+    fault = first_fault(raised.value)
+    assert fault.field == field
+    assert f"TEMPER_{field}".upper() not in fault.message  # the refusal begins with it
 
 
 def test_database_settings_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
