@@ -31,6 +31,11 @@ def tune(type_: str, settings: Any, **fields: Any) -> dict[str, Any]:
         ("evaluations", {**SEVERAL, "benchmarks": [AIME, {"file": "f"}]}, "benchmarks[1].name"),
         (
             "evaluations",
+            {"model": "base", "benchmarks": [AIME], "samples_per_item": 4},
+            "samples_per_item",
+        ),
+        (
+            "evaluations",
             {**EVALUATION, "benchmark": {"grader": {"type": "exact"}, "direction": "minimize"}},
             "benchmark.direction",
         ),
