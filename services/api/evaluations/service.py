@@ -10,6 +10,8 @@ from services.api.jobs.view import state_fields
 from services.api.models.service import check_endpoint, require_loadable, resolve_for_load
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.evaluation.benchmark_entries import BenchmarkEntry
+from services.contracts.evaluation.benchmarks import Benchmark
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, CreateEvaluation, Evaluation
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.jobs import JobKind
@@ -40,13 +42,22 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         check_endpoint(body.model, settings.allowed_endpoints)
     for field, file in body.file_references.items():
         require_file(session, file, field)
-    for each in body.by_benchmark().values():
-        check_grader(each.grader, settings)
+    for number, each in enumerate(body.by_benchmark().values()):
+        given = body if body.benchmarks is None else body.benchmarks[number]
+        place = "" if given is body else f"benchmarks.{number}."
+        check_grader(each.grader, settings, _grader_field(given, place))
         if each.judge is not None:
-            check_grader(judge_of_wrong(each.judge), settings, "judge")
+            check_grader(judge_of_wrong(each.judge), settings, f"{place}judge")
     _check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, body, gpus))
+
+
+def _grader_field(given: CreateEvaluation | BenchmarkEntry, place: str) -> str:
+    """The field that set the grader of a benchmark, whose own fields begin with ``place``."""
+    if isinstance(given.benchmark, Benchmark):
+        return f"{place}benchmark.grader"
+    return "grader" if given.grader is None else f"{place}grader"
 
 
 _PENALTIES = ("presence_penalty", "frequency_penalty", "repetition_penalty")
@@ -116,10 +127,11 @@ def _check_registered(
 ) -> None:
     for field, sampling in _samplings(body):
         for penalty in _PENALTIES:
-            if getattr(sampling, penalty) is not None:
+            if (given := getattr(sampling, penalty)) is not None:
+                is_shared = given == getattr(body.sampling, penalty)
                 raise InvalidRequest(
                     "a registered model is sampled without penalties in conversations with tools",
-                    param=f"{field}.{penalty}",
+                    param=f"{'sampling' if is_shared else field}.{penalty}",
                 )
     try:
         model = resolve_for_load(session, name, settings)

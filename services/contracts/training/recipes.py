@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from services.contracts.base import JsonObject, given_fields
 from services.contracts.training.objectives import Objective, unread_fields
+from services.contracts.training.policy_loss import Aggregation, RatioLevel
+from services.contracts.validation import AtField
 
 
 class Recipe(StrEnum):
@@ -149,7 +151,8 @@ def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
     """Settings with those of their ``recipe`` filled in, if it is one of ``recipes``; what is given
     counts more.
 
-    Of the recipe's loss those fields are left out that the given objective does not read.
+    Of the recipe's loss those fields are left out that the given objective does not read. Raises
+    `AtField` for a given ratio that the recipe's aggregation does not go with.
     """
     name = value.get("recipe")
     if not isinstance(name, str) or name not in list(recipes):
@@ -161,8 +164,24 @@ def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
         unread = unread_fields(Objective(objective))
         read = {field: each for field, each in recipe["loss"].items() if field not in unread}
         recipe = {**recipe, "loss": read}
+    _check_ratio(name, loss, recipe["loss"])
     filled: JsonObject = _filled(value, recipe)
     return filled
+
+
+def _check_ratio(recipe: str, given: Any, loss: JsonObject) -> None:
+    """Refuse a given ratio of sequences to a recipe whose aggregation, not given, is another."""
+    if not isinstance(given, Mapping) or "aggregation" in given:
+        return
+    asked = {"objective": Objective.CLIP, **loss, **given}
+    of_sequences = asked.get("ratio") in (RatioLevel.SEQUENCE, RatioLevel.WITHIN_SEQUENCE)
+    wanted = Aggregation.MEAN_OF_SEQUENCE_MEANS.value
+    if of_sequences and asked["objective"] == Objective.CLIP and asked["aggregation"] != wanted:
+        raise AtField(
+            ("loss", "ratio"),
+            f"the ratio of a sequence (GSPO) requires aggregation {wanted}, and the recipe "
+            f"{recipe} has {loss['aggregation']}",
+        )
 
 
 def _given(value: Any) -> Any:

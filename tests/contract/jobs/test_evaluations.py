@@ -92,6 +92,12 @@ def test_an_invalid_benchmark_is_named(http: httpx.Client, file_id: str) -> None
     assert (
         "panorama needs files for" in refused({"benchmark": "panorama", "file": file_id})["message"]
     )
+    absent = {"type": "extension", "name": "absent"}
+    own = {"name": "x", "file": file_id}
+    assert refused(good, own, grader=absent)["param"] == "grader.name"
+    assert refused(good, {**own, "grader": absent})["param"] == "benchmarks.1.grader.name"
+    defined = {**own, "benchmark": {"grader": absent}}
+    assert refused(good, defined)["param"] == "benchmarks.1.benchmark.grader.name"
     callable_grader = {"type": "callable", "path": "os.system"}
     assert refused({"name": "x", "file": file_id, "grader": callable_grader})["message"]
 

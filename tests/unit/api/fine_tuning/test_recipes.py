@@ -153,6 +153,21 @@ def test_a_ratio_that_an_objective_does_not_read_is_refused_by_name(
     assert first_fault(refused.value).field == "loss.ratio"
 
 
+@pytest.mark.parametrize(("name", "recipe"), PRESETS)
+def test_a_ratio_that_a_recipe_does_not_average_as_gspo_is_named(name: str, recipe: str) -> None:
+    loss = {"objective": "clip", "ratio": "sequence"}
+    by_sequence = {**loss, "aggregation": "seq-mean-token-mean"}
+    assert METHODS[name].model_validate({"recipe": recipe, "loss": by_sequence})
+
+    own = METHODS[name].model_validate({"recipe": recipe}).loss.aggregation
+    if own.value == "seq-mean-token-mean":
+        assert METHODS[name].model_validate({"recipe": recipe, "loss": loss}).loss.ratio
+        return
+    with pytest.raises(ValidationError, match=f"the recipe {recipe} has {own.value}") as refused:
+        METHODS[name].model_validate({"recipe": recipe, "loss": loss})
+    assert first_fault(refused.value).field == "loss.ratio"
+
+
 def test_a_recipe_fills_in_what_is_not_given_of_an_object() -> None:
     given = ReinforcementHyperparameters(recipe=Recipe.GSPO, loss=PolicyLoss(entropy_bonus=0.01))
 
