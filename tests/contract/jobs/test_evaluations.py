@@ -315,12 +315,17 @@ def test_all_benchmarks_of_an_evaluation_have_its_tools(
     refused = http.post(
         "/v1/evaluations", json={**body, "benchmarks": [plain, long], "multi_turn": short}
     )
+    shared = http.post(
+        "/v1/evaluations",
+        json={**body, "benchmarks": [long], "sampling": {"presence_penalty": 1.0}},
+    )
     long["sampling"]["repetition_penalty"] = 1.1
     penalized = http.post("/v1/evaluations", json={**body, "benchmarks": [plain, long]})
 
     assert [tool["class_name"] for tool in made["tools"]] == ["sandbox"]
     assert [each["name"] for each in made["benchmarks"]] == ["plain", "long"]
     assert refused.json()["error"]["param"] == "multi_turn.max_total_response_length"
+    assert shared.json()["error"]["param"] == "sampling.presence_penalty"
     assert penalized.json()["error"]["param"] == "benchmarks.1.sampling.repetition_penalty"
 
 
