@@ -43,7 +43,9 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
     for field, file in body.file_references.items():
         require_file(session, file, field)
     for number, each in enumerate(body.by_benchmark().values()):
-        given = body if body.benchmarks is None else body.benchmarks[number]
+        given: CreateEvaluation | BenchmarkEntry = body
+        if body.benchmarks is not None:
+            given = body.benchmarks[number]
         place = "" if given is body else f"benchmarks.{number}."
         check_grader(each.grader, settings, _grader_field(given, place))
         if each.judge is not None:

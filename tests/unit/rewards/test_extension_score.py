@@ -95,16 +95,15 @@ def test_a_score_is_a_finite_float_or_refused(value: Any) -> None:
 
 
 def test_all_fields_are_stored_as_plain_values() -> None:
-    score = scored(
-        Score(
-            np.float32(1.0),
-            parts={"a": np.float32(0.5)},
-            tokens={"judge": np.int64(3)},
-            extracted=np.str_("4"),
-            group=np.str_("g"),
-            measures={np.str_("a"): np.float64(0.25)},
-        )
-    )
+    fields: dict[str, Any] = {
+        "value": np.float32(1.0),
+        "parts": {"a": np.float32(0.5)},
+        "tokens": {"judge": np.int64(3)},
+        "extracted": np.str_("4"),
+        "group": np.str_("g"),
+        "measures": {np.str_("a"): np.float64(0.25)},
+    }
+    score = scored(Score(**fields))
 
     assert score == Score(1.0, {"a": 0.5}, {"judge": 3}, "4", "g", {"a": 0.25})
     plain = [*score.parts.values(), *score.tokens.values(), *score.measures, score.group]

@@ -68,7 +68,7 @@ def example(model: type[BaseModel]) -> dict[str, Any]:
     others = [name for name in model.model_fields if name not in required]
     for name in [each for each in (*required, *others) if each not in body]:
         field = model.model_fields[name]
-        annotation = functools.reduce(_annotated, field.metadata, field.annotation)
+        annotation = functools.reduce(annotated, field.metadata, field.annotation)
         for value in values(annotation, field.examples or ()):
             candidate = {**body, name: value}
             if name in required[:-1] or is_valid(model, candidate):
@@ -77,7 +77,8 @@ def example(model: type[BaseModel]) -> dict[str, Any]:
     return body
 
 
-def _annotated(annotation: Any, metadata: Any) -> Any:
+def annotated(annotation: Any, metadata: Any) -> Any:
+    """A type with one of the constraints of its field."""
     return Annotated[annotation, metadata]
 
 

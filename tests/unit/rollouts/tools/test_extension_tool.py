@@ -64,7 +64,8 @@ def reply(outcome: Any) -> ToolReply:
 
 
 def failed(**changes: Any) -> ToolError:
-    fields = {"outcome": CallOutcome.FAILED, "text": "Error", "error": "broke", "attempts": 1}
+    fields: dict[str, Any] = {"outcome": CallOutcome.FAILED, "text": "Error", "error": "broke"}
+    fields["attempts"] = 1
     return ToolError(**{**fields, **changes})
 
 
@@ -75,7 +76,8 @@ def http_run(seconds: Any) -> ToolRun:
 def test_a_result_is_stored_as_plain_values() -> None:
     program = ProgramRun(language="python", code="\ud800")
 
-    given = reply(ToolResult(np.str_("ok"), np.int64(2), program))
+    attempts: Any = np.int64(2)
+    given = reply(ToolResult(np.str_("ok"), attempts, program))
 
     assert (given.outcome, given.text, given.attempts) == (CallOutcome.ANSWERED, "ok", 2)
     assert (type(given.text), type(given.attempts)) == (str, int)
