@@ -3,14 +3,14 @@
 import copy
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.validation import fault_of, named_field
 from services.sandbox.settings import SandboxSettings
-from tests.unit.core.web.bodies import NUMBERS, TEXTS, example, is_valid, models, values
+from tests.unit.core.web.bodies import NUMBERS, TEXTS, annotated, example, is_valid, models, values
 
 OTHERS = (*NUMBERS, *TEXTS, 0.6, 1.0, 5, -1, 64, 10**6, True, False, [], [0.0] * 5, [0, 0], {})
 """Values that a field of any type is given beside those of its type."""
@@ -42,9 +42,7 @@ def bodies(model: type[BaseModel]) -> Iterator[dict[str, Any]]:
     body = least(model)
     yield body
     for name, field in model.model_fields.items():
-        annotation = functools.reduce(
-            lambda a, b: Annotated[a, b], field.metadata, field.annotation
-        )
+        annotation = functools.reduce(annotated, field.metadata, field.annotation)
         for value in (*values(annotation, OTHERS), *values(annotation)):
             yield {**copy.deepcopy(body), name: copy.deepcopy(value)}
 
