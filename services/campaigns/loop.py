@@ -10,8 +10,9 @@ from services.campaigns.run.history import best_loop, judged_loops, measurement_
 from services.campaigns.run.records import Attempt, Code, Feedback, Measurement, Proposal, Record
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
+from services.campaigns.steps.acceptance import measure_noise
 from services.campaigns.steps.coding import write_code
-from services.campaigns.steps.feedback import judge, measure_noise
+from services.campaigns.steps.feedback import judge
 from services.campaigns.steps.measurement import FixedModel, measure_seeds, parts_of
 from services.campaigns.steps.proposal import propose
 from services.campaigns.steps.running import run_experiment
@@ -78,6 +79,16 @@ def _loop(run: CampaignRun, loop: int, parts: Parts, items: KnownItems) -> Limit
 def _record(run: CampaignRun, loop: int, feedback: Feedback) -> Record:
     best = best_loop(run)
     verdict = "accepted" if feedback.accepted else "not accepted"
-    run.note(f"Loop {loop}: {verdict}; the best model is that of loop {best}")
+    run.note(f"Loop {loop}: {verdict}; the best model is that of loop {best}{_lost(feedback)}")
     run.log.write_summary([tried(run, each).lesson() for each in judged_loops(run)])
     return Record(best_loop=best, best_model=measurement_of(run, best).model)
+
+
+def _lost(feedback: Feedback) -> str:
+    found = feedback.comparison
+    if found is None or not found.left_out:
+        return ""
+    return (
+        f"; {found.samples} of {found.samples + found.left_out} items were compared, since the "
+        "infrastructure lost the others"
+    )

@@ -15,9 +15,10 @@ Score = float | None
 
 
 def mean_score(scores: Collection[Score], *, higher_is_better: bool) -> float | None:
-    """The mean over all items; None if none has a score and 0 could be the best one."""
+    """The mean over all items; None without any, and if none has a score and 0 could be the best
+    one."""
     given = [score for score in scores if score is not None]
-    if not given and not higher_is_better:
+    if not scores or (not given and not higher_is_better):
         return None
     worst = _worst(given, higher_is_better=higher_is_better)
     return sum(_filled(scores, worst)) / len(scores)
@@ -38,13 +39,30 @@ def compare_scores(
     # What only takes means need not load numpy.
     from services.metrics.paired import compare  # noqa: PLC0415 - loaded with the first comparison
 
-    given = [score for score in (*baseline, *candidate) if score is not None]
-    worst = _worst(given, higher_is_better=higher_is_better)
-    before, after = _filled(baseline, worst), _filled(candidate, worst)
+    before, after = _both_filled(baseline, candidate, higher_is_better=higher_is_better)
     if higher_is_better:
         return compare(before, after, shares=shares)
     found = compare(after, before, shares=shares)
     return replace(found, baseline_mean=found.candidate_mean, candidate_mean=found.baseline_mean)
+
+
+def gain_of_scores(
+    baseline: Sequence[Score], candidate: Sequence[Score], *, higher_is_better: bool
+) -> float:
+    """The one-sided p-value of a gain of the candidate, over the items of `compare_scores`; valid
+    at the small levels that many comparisons need."""
+    from services.metrics.gains import gain_p_value  # noqa: PLC0415 - with numpy
+
+    before, after = _both_filled(baseline, candidate, higher_is_better=higher_is_better)
+    return gain_p_value(before, after) if higher_is_better else gain_p_value(after, before)
+
+
+def _both_filled(
+    baseline: Sequence[Score], candidate: Sequence[Score], *, higher_is_better: bool
+) -> tuple[list[float], list[float]]:
+    given = [score for score in (*baseline, *candidate) if score is not None]
+    worst = _worst(given, higher_is_better=higher_is_better)
+    return _filled(baseline, worst), _filled(candidate, worst)
 
 
 def _worst(given: Sequence[float], *, higher_is_better: bool) -> float:

@@ -169,6 +169,8 @@ def loop_view(
         model=measured["model"] if measured else None,
         search_score=means.get("search"),
         final_score=means.get("final"),
+        search_left_out=(measured or {}).get("search_left_out", 0),
+        final_left_out=(measured or {}).get("final_left_out", 0),
         seeds=[
             _seed_scores(each, higher_is_better=higher_is_better)
             for each in (measured or {}).get("seeds", [])

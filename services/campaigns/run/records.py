@@ -17,7 +17,7 @@ class WrongSample(Resource):
 
 
 Scores = dict[int, float | None]
-"""By item; None where the grader gave no score."""
+"""By item; None where the grader gave no score. Items that the infrastructure lost are absent."""
 
 
 class SeedMeasurement(Resource):
@@ -41,6 +41,12 @@ class Measurement(Resource):
     wrong: list[WrongSample]
     shares: bool = Field(
         default=False, description="All samples scored 0 or 1, so that scores are shares of them."
+    )
+    search_left_out: int = Field(
+        default=0, description="Items of the search part that the infrastructure lost."
+    )
+    final_left_out: int = Field(
+        default=0, description="Items of the final part that the infrastructure lost."
     )
     seeds: list[SeedMeasurement] = Field(
         default_factory=list, description="Empty where there is one seed."

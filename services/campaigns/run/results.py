@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
 from services.contracts.campaigns.loops import Failure
-from services.contracts.failures import FailureCode
+from services.contracts.failures import FailureCode, LeftOut
 from services.contracts.jobs import JobStatus
 from services.datasets.append_log import read_records
 from services.jobs.job import Job
@@ -26,7 +26,8 @@ _FAILURES: Mapping[str, Failure] = {
 
 
 class ResultRow(BaseModel):
-    """One graded answer of an evaluation."""
+    """One graded answer of an evaluation; ``left_out`` is set for one that the infrastructure lost,
+    which counts nowhere."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -35,6 +36,7 @@ class ResultRow(BaseModel):
     answer: str | None
     score: float | None = None
     correct: bool | None
+    left_out: LeftOut | None = None
 
 
 def evaluation_rows(run: CampaignRun, job_id: str, *, with_reason: bool = True) -> list[ResultRow]:

@@ -21,23 +21,19 @@ from services.campaigns.data.benchmark import (
     Parts,
     divide,
     read_items,
-    write_rows,
 )
 from services.campaigns.run.effects import Effect
-from services.campaigns.run.records import Measurement, Scores, SeedMeasurement, WrongSample
-from services.campaigns.run.results import ResultRow, evaluation_rows
+from services.campaigns.run.records import Measurement, SeedMeasurement, WrongSample
+from services.campaigns.run.results import ResultRow
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
-from services.contracts.campaigns.campaigns import CreateCampaign
+from services.campaigns.steps.part import PartEvaluation, are_shares, item_means, item_scores
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import Failure
-from services.contracts.data.files import FilePurpose
-from services.metrics.repeated import pass_at_k
 
 SHOWN_SAMPLES = 10
 QUESTION_CHARACTERS = 1000
 ANSWER_CHARACTERS = 500
-SAMPLING_SEEDS = 2**31
 
 
 def parts_of(run: CampaignRun) -> Parts:
@@ -46,12 +42,18 @@ def parts_of(run: CampaignRun) -> Parts:
     return divide(read_items(run.artifacts.file(request.file), request), request)
 
 
-def begin_measurement(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> dict[str, str]:
-    """Create the evaluations of a model, at most once, for `measure` to await; return their ids."""
-    return {
-        name: begin_part(run, f"evaluate.{name}", name, model, items, seed)
+def begin_measurement(
+    run: CampaignRun, model: str, parts: Parts, seed: int = 0
+) -> tuple[PartEvaluation, PartEvaluation]:
+    """Create the evaluations of a model, at most once, for `measure` to await: that of the search
+    part, and that of the final part."""
+    search, final = (
+        PartEvaluation(run, f"evaluate.{name}", name, model, items, seed)
         for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
-    }
+    )
+    search.begin()
+    final.begin()
+    return search, final
 
 
 def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measurement:
@@ -59,101 +61,29 @@ def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measur
 
     Every ``seed`` samples different responses, unless sampling is greedy.
     """
-    jobs = begin_measurement(run, model, parts, seed)
-    search, final = (
-        evaluation_rows(run, jobs[SEARCH]),
-        evaluation_rows(run, jobs[FINAL], with_reason=False),
-    )
+    on_search, on_final = begin_measurement(run, model, parts, seed)
+    search, final = on_search.rows(), on_final.rows(with_reason=False)
     wrong = [row for row in search if row.correct is False]
-    random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
-    return Measurement(
+    random.Random(on_search.begin()).shuffle(wrong)  # noqa: S311 - a sample, not a secret
+    found = Measurement(
         model=model,
         search=item_scores(search, run.request.pass_k),
         final=item_scores(final, run.request.pass_k),
         wrong=[_shown(row, parts.search) for row in _distinct(wrong)[:SHOWN_SAMPLES]],
-        shares=all(row.score in {None, 0.0, 1.0} for row in (*search, *final)),
+        shares=are_shares([*search, *final]),
     )
+    return _with_lost(found, parts)
 
 
-def item_scores(rows: Sequence[ResultRow], pass_k: int | None) -> Scores:
-    """The score of each item over its samples: their mean, or pass@k.
-
-    One sample without a score leaves the item without one.
-    """
-    by_item: dict[int, list[ResultRow]] = {}
-    for row in rows:
-        by_item.setdefault(row.index, []).append(row)
-    return {index: _score(samples, pass_k) for index, samples in by_item.items()}
-
-
-def _score(samples: Sequence[ResultRow], pass_k: int | None) -> float | None:
-    scores = [row.score for row in samples if row.score is not None]
-    if len(scores) < len(samples):
-        return None
-    if pass_k is None:
-        return math.fsum(scores) / len(scores)
-    return pass_at_k(len(samples), sum(row.correct is True for row in samples), pass_k)
+def _with_lost(found: Measurement, parts: Parts) -> Measurement:
+    """The measurement with the number of items that have no place among its scores."""
+    search, final = len(parts.search) - len(found.search), len(parts.final) - len(found.final)
+    return found.model_copy(update={"search_left_out": search, "final_left_out": final})
 
 
 def _distinct(rows: Sequence[ResultRow]) -> list[ResultRow]:
     """One sample of each item."""
     return list({row.index: row for row in rows}.values())
-
-
-def seed_key(key: str, seed: int) -> str:
-    """The key of an effect for one seed."""
-    return f"{key}.seed-{seed}" if seed else key
-
-
-def begin_part(
-    run: CampaignRun, key: str, name: str, model: str, items: Sequence[Item], seed: int
-) -> str:
-    """Create the evaluation of a model on the part with this name, at most once for a key and a
-    seed; return its id."""
-    request = _with_seed(run.request, seed)
-    body = {
-        "model": model,
-        "file": _upload(run, name, items),
-        **request.model_dump(
-            mode="json",
-            include={
-                "grader",
-                "benchmark",
-                "judge",
-                "samples_per_item",
-                "sampling",
-                "system_prompt",
-                "chat_template_kwargs",
-                "engine",
-            },
-        ),
-    }
-    limit = request.time_limits.evaluation
-    return run.create_job(seed_key(key, seed), "/v1/evaluations", body, limit)
-
-
-def _with_seed(request: CreateCampaign, seed: int) -> CreateCampaign:
-    """The request with its own sampling seed, so that no two samples of an item share one."""
-    first = request.sampling.seed
-    if first is None:
-        return request
-    moved = (first + seed * request.samples_per_item) % SAMPLING_SEEDS
-    return request.model_copy(
-        update={"sampling": request.sampling.model_copy(update={"seed": moved})}
-    )
-
-
-def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
-    """Upload a part; every loop has its own effect, so that a deleted file is uploaded again."""
-    path = run.folder / f"{name}.jsonl"
-
-    async def upload() -> Effect:
-        write_rows(path, [item.row for item in items])
-        key = run.idempotency_key(f"upload.{name}")
-        file = await run.gateway.upload(path, f"{name}.jsonl", FilePurpose.EVALS, key)
-        return Effect({"id": file})
-
-    return str(run.once(f"upload.{name}", upload).response["id"])
 
 
 def _shown(row: ResultRow, items: Sequence[Item]) -> WrongSample:
@@ -229,7 +159,7 @@ def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement
             measured.append(_of_seed(seed, found))
             first = first.model_copy(update={"shares": first.shares and found.shares})
     note = f"{len(measured)} of {wanted} seeds: {'; '.join(notes)}" if notes else None
-    return first.model_copy(
+    means = first.model_copy(
         update={
             "search": item_means([each.search for each in measured]),
             "final": item_means([each.final for each in measured]),
@@ -237,6 +167,7 @@ def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement
             "seeds_note": note,
         }
     )
+    return _with_lost(means, parts)
 
 
 def _affordable(run: CampaignRun, wanted: int) -> tuple[int, list[str]]:
@@ -271,12 +202,3 @@ def _within_budget(run: CampaignRun, wanted: int) -> tuple[int, Limit | None]:
 
 def _of_seed(seed: int, found: Measurement) -> SeedMeasurement:
     return SeedMeasurement(seed=seed, model=found.model, search=found.search, final=found.final)
-
-
-def item_means(of_seeds: Sequence[Scores]) -> Scores:
-    """The mean of each item; one seed without a score leaves the item without one."""
-    means: Scores = {}
-    for item in of_seeds[0]:
-        given = [score for scores in of_seeds if (score := scores[item]) is not None]
-        means[item] = math.fsum(given) / len(given) if len(given) == len(of_seeds) else None
-    return means

@@ -22,7 +22,8 @@ from services.campaigns.run.results import failure_of, merged_model, merged_mode
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
 from services.campaigns.scripts.script import run_script
-from services.campaigns.steps.measurement import FixedModel, measure_seeds, seed_key
+from services.campaigns.steps.measurement import FixedModel, measure_seeds
+from services.campaigns.steps.part import seed_key
 from services.contracts.base import JsonObject
 from services.contracts.campaigns.loops import Failure
 from services.contracts.data.files import FilePurpose

@@ -41,10 +41,16 @@ class Comparison(Resource):
     """The paired difference to the best model so far, in the direction of improvement.
 
     ``ci95`` is the interval of the mean difference per item, and ``p_value`` that of the paired
-    test, as in comparisons of evaluations. With several seeds an item's score is their mean.
+    test, as in comparisons of evaluations. With several seeds an item's score is their mean. Items
+    that the infrastructure lost of either model are not compared.
     """
 
-    samples: int = Field(description="Number of items.")
+    samples: int = Field(description="Number of compared items.")
+    left_out: int = Field(
+        default=0,
+        description="Number of items that were not compared, because failing infrastructure lost "
+        "their answers or grades.",
+    )
     seeds: int = Field(default=1, description="Number of seeds of the model.")
     best_seeds: int = Field(default=1, description="Number of seeds of the best model so far.")
     difference: float = Field(
@@ -60,11 +66,21 @@ class Comparison(Resource):
         description="p-value of McNemar's exact test; null unless the score of every item is 0 or "
         "1.",
     )
+    gain_p_value: float | None = Field(
+        default=None,
+        description="One-sided p-value of the gain, over items as a sample of all such items; "
+        "null: not tested.",
+    )
+    level: float | None = Field(
+        default=None,
+        description="Level that ``gain_p_value`` must not exceed: a share of the 5 % that all "
+        "verdicts of the campaign have together. Null: no test at such a level.",
+    )
     improves: bool = Field(description="Whether the model is better by the acceptance criterion.")
     second_look: "Comparison | None" = Field(
         default=None,
-        description="Comparison on fresh samples of both models, made where the first one and the "
-        "temperature call for it; ``improves`` is its verdict.",
+        description="Comparison over the first and as many fresh samples of both models, made "
+        "where the first one and the temperature call for it; ``improves`` is its verdict.",
     )
 
 
@@ -72,8 +88,9 @@ class CampaignLoop(Resource):
     """One attempt; loop 0 is the base model.
 
     Scores are means per item. An item without a score counts as the worst one of its part, or as 0
-    if that is worse; where lower is better and no item has a score, there is no mean. With several
-    seeds an item's score is their mean, and ``model`` that of the first seed.
+    if that is worse; where lower is better and no item has a score, there is no mean. Items that
+    the infrastructure lost are in no mean. With several seeds an item's score is their mean, and
+    ``model`` that of the first seed.
     """
 
     object: Literal["campaign.loop"] = "campaign.loop"
@@ -100,6 +117,16 @@ class CampaignLoop(Resource):
     final_score: float | None = Field(
         default=None,
         description="Mean score per item of the final part; null before the measurement.",
+    )
+    search_left_out: int = Field(
+        default=0,
+        description="Number of items of the search part that are in no score or comparison, "
+        "because failing infrastructure lost their answers or grades.",
+    )
+    final_left_out: int = Field(
+        default=0,
+        description="Number of items of the final part that are in no score or comparison, because "
+        "failing infrastructure lost their answers or grades.",
     )
     seeds: list[SeedScores] = Field(
         default_factory=list, description="Models by seed; empty where there is one seed."

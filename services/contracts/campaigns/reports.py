@@ -41,7 +41,12 @@ class FinalComparison(Resource):
     the interval needs no correction for the number of attempts.
     """
 
-    samples: int = Field(description="Number of items.")
+    samples: int = Field(description="Number of compared items.")
+    left_out: int = Field(
+        default=0,
+        description="Number of items that were not compared, because failing infrastructure lost "
+        "their answers or grades.",
+    )
     base_seeds: int = Field(default=1, description="Number of seeds of the base model.")
     best_seeds: int = Field(default=1, description="Number of seeds of the best model.")
     base_score: float = Field(description="Score of the base model on the final part.")
@@ -139,7 +144,8 @@ class CampaignReport(Resource):
     final: FinalComparison | None = Field(
         default=None,
         description="Comparison of the best model with the base model on the final part; null "
-        "while the base model is the best.",
+        "while the base model is the best, and where failing infrastructure lost every item of one "
+        "of them.",
     )
     cost: CampaignCost = Field(description="Usage of the campaign so far.")
     reproduce_model: str | None = Field(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from services.jobs.store import create_job
 from tests.support.campaigns.run import StoredCampaign
 
 HOUR = 3600.0
+OUTAGE = {"source": "grader", "cause": "refused", "message": "nothing listens"}
 
 
 class GatewayOfTest(Gateway):
@@ -61,8 +63,11 @@ class GatewayOfTest(Gateway):
         """End a training."""
         self._end(name, hours, JobStatus.SUCCEEDED, result={"fine_tuned_model": f"ft:{name}"})
 
-    def evaluated(self, name: str, right: int, hours: float = 0.0) -> None:
-        """End an evaluation whose first ``right`` items are right."""
+    def evaluated(
+        self, name: str, right: int, hours: float = 0.0, lost: Collection[int] = ()
+    ) -> None:
+        """End an evaluation whose first ``right`` items are right, but for those that the
+        infrastructure ``lost``."""
         items = len(self.files[str(self.bodies[name]["file"])])
         folder = Artifacts(self._campaign.settings.home).job(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +75,9 @@ class GatewayOfTest(Gateway):
             {"index": index, "gold": ["1"], "answer": "1", "score": float(right > index)}
             for index in range(items)
         ]
-        lines = (json.dumps({**row, "correct": row["score"] == 1.0}) for row in rows)
+        nothing = {"answer": None, "score": None, "correct": None, "left_out": OUTAGE}
+        graded = [{**row, "correct": row["score"] == 1.0} for row in rows]
+        lines = (json.dumps({**row, **nothing} if row["index"] in lost else row) for row in graded)
         (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines))
         self._end(name, hours, JobStatus.SUCCEEDED, result={})
 

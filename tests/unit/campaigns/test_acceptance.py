@@ -3,10 +3,12 @@
 import pytest
 from pydantic import ValidationError
 
-from services.campaigns.steps.feedback import compare
+from services.campaigns.run.records import Measurement
+from services.campaigns.run.signals import StepFailed
+from services.campaigns.steps.acceptance import compare, compare_measurements
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.judging import AcceptancePolicy, AcceptBy
-from tests.support.campaigns.run import REQUEST
+from tests.support.campaigns.run import REQUEST, measured
 
 
 def scores(right: int, of: int = 40) -> dict[int, float]:
@@ -41,9 +43,30 @@ def test_lower_scores_improve_where_lower_is_better() -> None:
     assert comparison.difference == pytest.approx(0.5)
 
 
-def test_scores_of_other_items_are_not_compared() -> None:
-    with pytest.raises(ValueError, match="same items"):
-        compare(scores(1, of=20), scores(1, of=21), higher_is_better=True)
+def test_scores_of_other_parts_are_not_compared() -> None:
+    one = Measurement.model_validate({**measured("one", 1), "search": scores(1, of=20)})
+    other = one.model_copy(update={"search": scores(1, of=21)})
+
+    with pytest.raises(ValueError, match="same part"):
+        compare_measurements(other, one, higher_is_better=True)
+
+
+def test_items_that_the_infrastructure_lost_are_not_compared() -> None:
+    """Equal answers to 100 items, of which six were lost of one model."""
+    candidate = Measurement(model="ft", search=scores(80, of=100), final={}, wrong=[])
+    search = {item: score for item, score in candidate.search.items() if item >= 6}
+    base = candidate.model_copy(update={"search": search, "search_left_out": 6})
+
+    for one, other in ((candidate, base), (base, candidate)):
+        found = compare_measurements(one, other, higher_is_better=True)
+
+        assert (found.samples, found.left_out, found.difference) == (94, 6, 0.0)
+        assert not found.improves
+
+
+def test_models_that_share_no_item_are_not_compared() -> None:
+    with pytest.raises(StepFailed, match="lost all items"):
+        compare({0: 1.0}, {1: 0.0}, higher_is_better=True)
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])

@@ -9,7 +9,7 @@ from services.campaigns.data.benchmark import KnownItems
 from services.campaigns.loop import advance
 from services.campaigns.run.records import Attempt, Code, Measurement
 from services.campaigns.run.signals import Waiting
-from services.campaigns.steps.feedback import compare_measurements
+from services.campaigns.steps.acceptance import compare_measurements
 from services.campaigns.steps.measurement import parts_of
 from services.campaigns.steps.running import run_experiment
 from services.contracts.campaigns.loops import Failure, StepName

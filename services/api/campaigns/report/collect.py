@@ -145,7 +145,9 @@ def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalCompa
     if base is None or best == 0:
         return None
     measured = outputs[best][StepName.RUNNING]["measurement"]
-    items = sorted(base["final"])
+    items = sorted(base["final"].keys() & measured["final"].keys())
+    if not items:
+        return None
     compared = compare_scores(
         [base["final"][item] for item in items],
         [measured["final"][item] for item in items],
@@ -154,6 +156,7 @@ def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalCompa
     )
     return FinalComparison(
         samples=len(items),
+        left_out=len(base["final"]) + base.get("final_left_out", 0) - len(items),
         base_seeds=len(base.get("seeds", [])) or 1,
         best_seeds=len(measured.get("seeds", [])) or 1,
         base_score=compared.baseline_mean,

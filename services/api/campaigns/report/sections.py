@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from services.contracts.campaigns.reports import CampaignCost, CampaignReport, ReportedAttempt
+from services.contracts.campaigns.loops import Comparison
+from services.contracts.campaigns.reports import (
+    CampaignCost,
+    CampaignReport,
+    FinalComparison,
+    ReportedAttempt,
+)
 from services.metrics.reports.document import (
     Block,
     Cell,
@@ -29,6 +35,10 @@ ATTEMPTS = (
     "best model of its time on the search part, in the direction of improvement, with its 95 % "
     "interval."
 )
+LOST = (
+    "The infrastructure lost answers or grades of these items twice. They are in no score, and a "
+    "comparison is made over the items that both models have."
+)
 SEEDS = (
     "Scores of attempts are means over their seeds; the model of an attempt is that of its first "
     "seed."
@@ -49,6 +59,8 @@ def campaign_document(report: CampaignReport) -> Document:
 def _sections(report: CampaignReport) -> Iterator[Section]:
     attempts = report.attempts
     yield Section("Attempts", [ATTEMPTS, Table(ATTEMPT_COLUMNS, _attempts(attempts))])
+    if lost := list(_lost(attempts)):
+        yield Section("Lost to the infrastructure", [LOST, Points(lost)])
     if any(attempt.seeds for attempt in attempts):
         notes = [f"Loop {each.loop}: {each.seeds_note}" for each in attempts if each.seeds_note]
         blocks: list[Block] = [SEEDS, Table(SEED_COLUMNS, _seeds(attempts))]
@@ -78,9 +90,23 @@ def _facts(report: CampaignReport) -> Iterator[tuple[str, str]]:
         yield (
             "Final part, which nothing was chosen by",
             f"{final.base_score:.4f} before, {final.best_score:.4f} after, gain "
-            f"{gain_text(final.difference, final.ci95)} over {final.samples} items{seeds}, "
+            f"{gain_text(final.difference, final.ci95)} over {_items(final)}{seeds}, "
             f"p = {final.p_value:.3g}",
         )
+
+
+def _items(compared: Comparison | FinalComparison) -> str:
+    lost = f" ({compared.left_out} lost to the infrastructure)" if compared.left_out else ""
+    return f"{compared.samples} items{lost}"
+
+
+def _lost(attempts: Sequence[ReportedAttempt]) -> Iterator[str]:
+    for each in attempts:
+        lost = {"search": each.search_left_out, "final": each.final_left_out}
+        parts = [f"{number} items of the {part} part" for part, number in lost.items() if number]
+        if parts:
+            compared = f"; compared over {_items(each.comparison)}" if each.comparison else ""
+            yield f"{_name(each.loop)}: {' and '.join(parts)}{compared}"
 
 
 def _attempts(attempts: Sequence[ReportedAttempt]) -> Iterator[Sequence[Cell]]:

@@ -28,6 +28,7 @@ export async function campaignLoopView({ place, signal }, id, given) {
       "Search score": number(loop.search_score),
       "Final score": number(loop.final_score),
       Seeds: loop.seeds.length ? loop.seeds.map((each) => h("div", {}, `${each.seed}: ${each.model}, search ${number(each.search_score)}, final ${number(each.final_score)}`)) : null,
+      "Lost to the infrastructure": lost(loop),
       "Fewer seeds": loop.seeds_note,
       "What was learned": loop.reason && whole(loop.reason),
       Error: loop.failure_message,
@@ -35,6 +36,13 @@ export async function campaignLoopView({ place, signal }, id, given) {
     ...steps.map(section),
     sameBy(`${path}/${wanted}/${loop.steps.at(-1) ?? "direct_exp_gen"}`, `temper campaign show ${id}`),
   );
+}
+
+/** The items of both parts that count nowhere; null if there are none. */
+function lost(loop) {
+  const parts = { search: loop.search_left_out, final: loop.final_left_out };
+  const some = Object.entries(parts).filter(([, items]) => items);
+  return some.length ? some.map(([part, items]) => `${number(items)} items of the ${part} part`).join(", ") : null;
 }
 
 function tokenUsage(call) {
