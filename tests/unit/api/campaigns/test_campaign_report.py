@@ -188,6 +188,43 @@ def test_items_without_a_score_never_make_a_model_look_better(database: Database
     assert report.final.ci95[1] < 0
 
 
+def test_items_that_the_infrastructure_lost_are_compared_of_no_model(database: Database) -> None:
+    """Equal answers, of which some were lost of the base model."""
+    records = Records(database)
+    records.attempt(1, 0, 20, accepted=True)
+    with database.write() as session:
+        base = measured("base", 20, 20)
+        lost = {"search": ("0", "1"), "final": ("2", "3", "4")}
+        for part, items in lost.items():
+            base[part] = {item: score for item, score in base[part].items() if item not in items}
+            base[f"{part}_left_out"] = len(items)
+        session.query(CampaignStepRow).filter_by(loop=0).one().output = base
+
+    report = records.report()
+    page = render_markdown(report)
+
+    assert report.final is not None
+    assert (report.final.samples, report.final.left_out) == (17, 3)
+    assert (report.final.base_score, report.final.difference) == (1.0, 0.0)
+    first = report.attempts[0]
+    assert (first.search_score, first.search_left_out, first.final_left_out) == (1.0, 2, 3)
+    assert "over 17 items (3 lost to the infrastructure)" in page
+    assert "Base: 2 items of the search part and 3 items of the final part" in page
+
+
+def test_a_final_part_of_which_all_was_lost_is_not_compared(database: Database) -> None:
+    records = Records(database)
+    silent = {**measured("ft:1", 9, 9), "final": {}, "final_left_out": 20}
+    records.step(1, "running", {"measurement": silent})
+    records.step(1, "feedback", {"accepted": True})
+
+    report = records.report()
+
+    assert report.final is None
+    assert report.attempts[-1].final_score is None
+    assert "Lost to the infrastructure" in render_html(report)
+
+
 def test_costs_are_those_of_calls_and_jobs(records: Records) -> None:
     cost = records.report().cost
 

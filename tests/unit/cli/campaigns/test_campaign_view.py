@@ -76,6 +76,19 @@ def test_every_attempt_is_shown_with_its_verdict_and_scores(
     assert under_way == "3 1 under way more sums"
 
 
+def test_items_that_were_lost_are_named_beside_the_gain(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    comparison = {"samples": 6, "difference": 0.5, "ci95": [0.25, 0.75], "improves": True}
+    second = {**comparison, "samples": 5, "left_out": 3}
+    lost = {**GOOD, "comparison": {**comparison, "left_out": 2, "second_look": second}}
+    gateway.on(f"{PATH}/best", JSONResponse(lost))
+
+    assert main(["campaign", "best", "campaign-1"]) == 0
+
+    assert "again +0.500 (+0.250 to +0.750), 3 items lost" in lines(capsys)[-1]
+
+
 def test_the_best_attempt_is_shown(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
