@@ -42,7 +42,7 @@ class Transport:
             base_url=url,
             headers=headers,
             timeout=TIME_LIMIT,
-            # Plain HTTP trusts no one: reading all trusted certificates takes longer than a request.
+            # Plain HTTP trusts no one: reading all the certificates takes longer than a request.
             verify=url.scheme == "https" or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             # A proxy from the environment cannot reach this machine's loopback.
             trust_env=url.host not in LOOPBACK,
