@@ -1,8 +1,5 @@
 """Rewards from a language model as a judge, and the judge's client."""
 
-import json
-import math
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -10,6 +7,7 @@ from services.contracts.base import JsonObject
 from services.contracts.rewards.rewards import JudgeReward
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed, model_retries
+from services.rewards.answers.judgments import judged_label, judged_number
 from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 from services.rewards.verdicts import Verdicts
@@ -19,8 +17,8 @@ CONNECTIONS = 64
 
 Value = TypeVar("Value")
 
-_SCORE = re.compile(r"score[^\w.+-]{0,10}([-+]?(?:\d+(?:\.\d+)?|\.\d+))", re.IGNORECASE)
-_FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
+CUT_OFF = frozenset({"length", "content_filter"})
+"""Reasons why a model's answer ended before its end."""
 
 
 class JudgeRequest(ChatRequest):
@@ -49,7 +47,8 @@ class Judge:
     ) -> tuple[Value, Mapping[str, int]]:
         """What ``read`` finds in its answer, and the tokens that it took now.
 
-        Raises `RewardFailed`, also that of ``read``.
+        Raises `RewardFailed`, also that of ``read``, and for an answer that was cut off: what it
+        says so far need not be its verdict.
         """
         verdicts = self._verdicts if request.temperature == 0 else None
         question = request.model_dump(mode="json", exclude_none=True)
@@ -60,6 +59,12 @@ class Judge:
         except ServiceFailed as error:
             raise RewardFailed(error.message, RewardFailureKind.MODEL_SERVER) from error
         answer = completion.content or ""
+        if completion.finish_reason in CUT_OFF:
+            raise _unreadable(
+                f"the judge's answer was cut off ({completion.finish_reason}); it may need more "
+                "tokens",
+                answer,
+            )
         value = read(answer)
         if verdicts is not None:
             await verdicts.keep(self._url, question, answer)
@@ -79,52 +84,26 @@ def connect_judge(base_url: str, key: str | None, attempts: int) -> InferenceCli
 
 
 def read_number(answer: str, name: str, low: float, high: float) -> float:
-    """The score in a judge's answer: ``name`` of a JSON object, the number behind the last word
-    "score", or a text that is nothing but a number. Raises `RewardFailed` without one, or for
-    one outside of the range."""
-    score = _number(answer, name)
+    """The score in a judge's answer, as `judged_number` finds it. Raises `RewardFailed` without
+    one, or for one outside of the range."""
+    score = judged_number(answer, name, high)
     if score is None or not low <= score <= high:
-        shown = " ".join(answer.split())[-200:]
-        raise RewardFailed(
-            f"the judge gave no score from {low:g} to {high:g}: {shown!r}",
-            RewardFailureKind.MODEL_PARSE,
-        )
+        raise _unreadable(f"the judge gave no score from {low:g} to {high:g}", answer)
     return score
 
 
 def read_label(answer: str, labels: list[str]) -> str:
-    """The label in a judge's answer: ``label`` of a JSON object, or the whole text. Raises
-    `RewardFailed` for none of them."""
-    fields = _fields(answer)
-    label = fields.get("label") if fields else answer.strip().strip("\"'`.")
-    if label not in labels:
-        shown = " ".join(answer.split())[-200:]
-        raise RewardFailed(
-            f"the judge gave none of the labels: {shown!r}", RewardFailureKind.MODEL_PARSE
-        )
-    return str(label)
+    """The label in a judge's answer, as `judged_label` finds it. Raises `RewardFailed` for none of
+    them."""
+    label = judged_label(answer, labels)
+    if label is None:
+        raise _unreadable("the judge gave none of the labels", answer)
+    return label
 
 
-def _number(answer: str, name: str) -> float | None:
-    fields = _fields(answer)
-    value = fields.get(name, fields.get("score"))
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value) if math.isfinite(value) else None
-    written = _SCORE.findall(answer)
-    try:
-        number = float(written[-1] if written else answer.strip())
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _fields(answer: str) -> JsonObject:
-    fenced = _FENCED.match(answer)
-    try:
-        value = json.loads(fenced[1] if fenced else answer)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+def _unreadable(what: str, answer: str) -> RewardFailed:
+    shown = " ".join(answer.split())[-200:]
+    return RewardFailed(f"{what}: {shown!r}", RewardFailureKind.MODEL_PARSE)
 
 
 class JudgeScore:

@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 FILE = "verdicts.db"
 MOST = 200_000
 """Maximum cached responses; the oldest are evicted."""
+READING = 2
+"""Version of what is kept and how it is read: 2 keeps no answer that was cut off."""
 LOCK_SECONDS = 5.0
 _TABLE = """
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -96,5 +98,6 @@ class Verdicts:
 
 
 def _question(url: str, request: JsonObject) -> bytes:
-    """The cache key: the server and the whole request."""
-    return hashlib.sha256(json.dumps([url, request], sort_keys=True).encode()).digest()
+    """The cache key: the version of the reading, the server and the whole request."""
+    key = json.dumps([READING, url, request], sort_keys=True)
+    return hashlib.sha256(key.encode()).digest()

@@ -262,9 +262,10 @@ class JudgeReward(Request):
     ``prompt`` is a user's message with places like ``{{ item.question }}`` (a field of the row;
     ``item.gold`` is the right answer), ``{{ sample.output_text }}`` (the model's last turn),
     ``{{ sample.response }}`` (all its turns) and ``{{ sample.prompt }}`` (the conversation that
-    it began with). Its answer gives the score as JSON, {"score": number}, or as the number behind
-    the last "score", or is nothing but a number. One outside of ``range`` is an error. With
-    ``normalize`` the range is mapped to 0 and 1.
+    it began with). Its answer gives the score behind its reasoning: as JSON, {"score": number}, or
+    as the number behind the word "score" (limits of the scale and different scores of parts are
+    none), or is nothing but a number. One outside of ``range`` is an error, and so is an answer
+    that was cut off. With ``normalize`` the range is mapped to 0 and 1.
     """
 
     type: Literal["judge"] = "judge"

@@ -1,11 +1,14 @@
 """Language models as judges."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.contracts.models.registered import RemoteModel
 from services.core.operator_environment import OperatorEnvironment
@@ -42,9 +45,9 @@ def server() -> Iterator[ScriptedServer]:
         yield scripted
 
 
-def says(text: str | None) -> Behavior:
-    message = {"role": "assistant", "content": text}
-    return answer(body=COMPLETION | {"choices": [{"message": message}]})
+def says(text: str | None, reason: str = "stop") -> Behavior:
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    return answer(body=COMPLETION | {"choices": [choice]})
 
 
 def by_url(server: ScriptedServer) -> dict[str, str]:
@@ -132,6 +135,23 @@ def test_a_label_scores_one_if_it_passes(
     assert schema["properties"]["label"]["enum"] == ["good", "bad"]
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_an_answer_that_was_cut_off_gives_no_grade(
+    server: ScriptedServer, tmp_path: Path, reason: str
+) -> None:
+    kept = OperatorEnvironment(verdicts=tmp_path / "verdicts.db", attempts=1)
+    model = {"model": by_url(server)}
+    for grader, text in (
+        (judge(server), "Score: 0.5, if"),
+        (SCORE | model | {"sampling_params": {"temperature": 0}}, '{"result": 7}'),
+        (LABEL | model | {"sampling_params": {"temperature": 0}}, "good"),
+        (pairwise(server), '{"label": "first"}'),
+    ):
+        server.script = [says(text, reason), says(text, "stop"), says(text, "stop")]
+        assert f"was cut off ({reason})" in failure(SAMPLE, grader, kept)
+        score(SAMPLE, grader, kept)  # what was cut off is not kept
+
+
 def test_an_unknown_label_is_an_error(server: ScriptedServer) -> None:
     server.script = [says('{"label": "so-so"}')]
 
@@ -150,6 +170,29 @@ def test_an_unknown_label_is_an_error(server: ScriptedServer) -> None:
         ('```json\n{"result": 6}\n```', 6.0),
         ('I think {"score": 5} fits', 5.0),
         ("score .5", 0.5),
+        ('{"score": "5"}', 5.0),
+        ('{"Score": 3, "max_score": 10}', 3.0),
+        ('{"grade": {"score": 3}}', 3.0),
+        ('{"reason": "full score: 10 is too much", "score": 3}', 3.0),
+        ('Here:\n```json\n{"steps": ["a first score: 2"], "result": 9}\n```\nThat is all.', 9.0),
+        ('{"steps": ["by \\alpha, score: 2"], "result": 9}', 9.0),
+        ('<think>A first score: 2 of 10.</think>{"steps": [], "result": 9}', 9.0),
+        ("A first score: 2.</think>Score: 9", 9.0),
+        ('Score: 8\n{"reason": "a score: 2 is too little"}', 8.0),
+        ("It is right.\n\n**Score (1-10):** 8", 8.0),
+        ("Score (0\u201310): 7", 7.0),
+        ("Score [0, 10]: 7", 7.0),
+        ("Score (out of 10): 7", 7.0),
+        ("Overall score (on a 1-10 scale): 8", 8.0),
+        ("Score on a scale from 0 to 10: 8", 8.0),
+        ("Score: 8\n(Maximum score: 10)", 8.0),
+        ("Highest possible score: 10. Score: 8", 8.0),
+        ("max_score = 10\nfinal_score = 8", 8.0),
+        ("Score: 7\nConfidence score: 0.9", 7.0),
+        ("Overall score: 6\nStyle:\nScore: 9", 6.0),
+        ("Accuracy score: 9", 9.0),
+        ("Score:\n**8/10**", 8.0),
+        ("| Score | 8 |", 8.0),
     ],
 )
 def test_scores_are_parsed_from_typical_judge_replies(text: str, number: float) -> None:
@@ -157,7 +200,24 @@ def test_scores_are_parsed_from_typical_judge_replies(text: str, number: float) 
 
 
 @pytest.mark.parametrize(
-    "text", ["8 out of 10", "nan", "inf", '{"result": true}', '{"result": "8"}', "[8]", "1e999"]
+    "text",
+    [
+        *("8 out of 10", "nan", "inf", '{"result": true}', '{"result": "8"}', "[8]", "1e999"),
+        '{"steps": ["Correctness score: 2 of 10, and then',
+        'So a score: 2. {"steps": [',
+        '{"steps": [{"score": 2}], "result": ',
+        '{"steps": ["score: 2"], "grade": 9}',
+        '{"rating": 3, "max_score": 10}',
+        "<think>A score: 2, or",
+        "Maximum score: 10",
+        "Score: 1-10",
+        "Score: 4/5",
+        "Accuracy score: 9. Style score: 2.",
+        "A sub-score: 9, another sub-score: 2.",
+        "A score: 1 means useless, a score: 5 means partly right, and a score: 10",
+        "Score 1: useless. Score 5: right.",
+        "## Score\n\n1. It is right.",
+    ],
 )
 def test_an_ambiguous_score_is_a_parse_error(text: str) -> None:
     with pytest.raises(RewardFailed) as caught:
@@ -166,8 +226,71 @@ def test_an_ambiguous_score_is_a_parse_error(text: str) -> None:
     assert caught.value.kind is RewardFailureKind.MODEL_PARSE
 
 
-def test_a_label_may_be_quoted() -> None:
-    assert read_label('"good"', ["good", "bad"]) == "good"
+TENTHS = st.integers(0, 100).map(lambda tenths: tenths / 10)
+SCALES = st.sampled_from(
+    ["", " (0-10)", " (0 to 10)", " [0, 10]", " (out of 10)", " out of 10", " (max. 10)"]
+)
+DECOYS = st.sampled_from(
+    [
+        "",
+        "Maximum score: 10.\n",
+        "<think>A score: 1, or a final score: 2?</think>",
+        "The possible score: 0 to 10.\n",
+        "Style score: 3\n",
+        "Score 1: useless. Score 10: right.\n",
+    ]
+)
+
+
+@given(TENTHS, SCALES, DECOYS, st.sampled_from(["Score", "**Final score**", "Overall score"]))
+def test_a_score_is_read_whatever_stands_around_it(
+    number: float, scale: str, decoy: str, word: str
+) -> None:
+    assert read_number(f"{decoy}{word}{scale}: {number}", "result", 0, 10) == number
+    stated = f'{decoy}{{"steps": ["score: 1"], "result": {number}}}'
+    assert read_number(stated, "result", 0, 10) == number
+
+
+@given(st.text(alphabet='score:{}"[](),0123456789.-/\n to', max_size=60) | st.text(max_size=60))
+def test_any_answer_of_a_judge_is_read_or_refused(answer: str) -> None:
+    try:
+        assert 0 <= read_number(answer, "score", 0, 10) <= 10
+    except RewardFailed as failed:
+        assert failed.kind is RewardFailureKind.MODEL_PARSE
+
+
+@given(st.text(max_size=30), st.integers(0, 10), st.data())
+def test_a_cut_off_object_gives_no_score(reason: str, number: int, data: st.DataObject) -> None:
+    whole = json.dumps({"steps": [f"score: 1. {reason}", {"score": 2}], "result": number})
+    cut = whole[: data.draw(st.integers(2, whole.rindex(":")))]
+    with pytest.raises(RewardFailed):
+        read_number(cut, "result", 0, 10)
+
+
+@pytest.mark.parametrize("piece", ["score ", "(score", "{", '{"a":', '{"', "score: 1-2 "])
+def test_a_long_answer_of_a_judge_is_read_in_linear_time(piece: str) -> None:
+    with pytest.raises(RewardFailed):
+        read_number(piece * 30_000, "score", 0, 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("good", '"good"', "**good**", " good.\n", '{"label": "good"}'),
+        "<think>bad?</think>good",
+        'It is.\n```json\n{"label": "good"}\n```\nThat is my label.',
+        'Perhaps {"label": "bad"}. No: {"label": "good"}',
+        '{"reason": "by \\alpha", "label": "good"}',
+    ],
+)
+def test_labels_are_parsed_from_typical_judge_replies(text: str) -> None:
+    assert read_label(text, ["good", "bad"]) == "good"
+
+
+@pytest.mark.parametrize("text", ["", "so-so", "good or bad", '{"label": "goo', '{"label": 1}'])
+def test_an_ambiguous_label_is_a_parse_error(text: str) -> None:
+    with pytest.raises(RewardFailed):
+        read_label(text, ["good", "bad"])
 
 
 def pairwise(server: ScriptedServer, **fields: Any) -> dict[str, Any]:
@@ -222,6 +345,18 @@ def test_the_same_question_at_temperature_0_is_asked_once(
     assert score(SAMPLE, judge(server, max_tokens=7), kept) == 0.25
 
     assert len(server.requests) == 3
+
+
+def test_what_an_earlier_reading_kept_is_asked_again(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script = [says("Score: 0.75"), says("Score: 0.5")]
+    kept = OperatorEnvironment(verdicts=tmp_path / "verdicts.db")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("services.rewards.verdicts.READING", 1)
+        assert score(SAMPLE, judge(server), kept) == 0.75
+
+    assert score(SAMPLE, judge(server), kept) == 0.5
 
 
 def test_answers_that_vary_or_cannot_be_read_are_not_kept(
