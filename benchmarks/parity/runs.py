@@ -27,7 +27,7 @@ class Crashed(Exception):
 def passes(answer: str, tests: str) -> bool:
     """Whether the program in an answer passes all tests, as JSON, of a row."""
     read = read_tests(tests, Language.PYTHON)
-    program = last_program([answer], Language.PYTHON, defines=read.is_wrapped)
+    program = last_program([answer], Language.PYTHON, defines=read.is_wrapped, names=read.names)
     if program is None:
         return False
     try:

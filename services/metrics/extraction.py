@@ -14,6 +14,7 @@ REASONING_ENDS = ("</think>", "[/THINK]")
 MAX_CLOSINGS = 64
 """Closing brackets tried from the end of a text: each costs one scan back to its opening."""
 
+_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _PAIRS = {"}": "{", "]": "["}
 
 
@@ -70,6 +71,28 @@ def extract_json(
             return found
         stated = stated or found
     return stated or Extraction(ExtractionOutcome.NO_JSON)
+
+
+def extract_all(text: str, fits: Callable[[Any], bool]) -> Extraction:
+    """Find all JSON values of a text that fit, such as calls; ``value`` lists them in its order.
+
+    After the reasoning, the most explicit form that has one counts: ``<tool_call>`` tags (the
+    convention of Hermes and Qwen), the last of which may be open, else fences, else balanced
+    objects and arrays. A tag beside others whose content does not fit makes the text invalid: that
+    call is not left out.
+    """
+    text = strip_reasoning(text)
+    tagged = [_parse(written) for written in _TAGGED.findall(text)]
+    fenced = [_parse(block.content) for block in fenced_blocks(text)]
+    for found in (tagged, fenced, list(_balanced(text))[::-1]):
+        parsed = [each.value for each in found if each.outcome is ExtractionOutcome.PARSED]
+        values = list(filter(fits, parsed))
+        if values and found is tagged and len(values) < len(tagged):
+            return Extraction(ExtractionOutcome.INVALID_JSON)
+        if values:
+            return Extraction(ExtractionOutcome.PARSED, values)
+    is_none = extract_json(text).outcome is ExtractionOutcome.NO_JSON
+    return Extraction(ExtractionOutcome.NO_JSON if is_none else ExtractionOutcome.INVALID_JSON)
 
 
 def has_path(path: str) -> Callable[[Any], bool]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.metrics.extraction import ExtractionOutcome, at_path, extract_json
+from services.metrics.extraction import ExtractionOutcome, at_path, extract_all, extract_json
 from services.metrics.tool_calls import Calls, InvalidCalls, Sample, parse_calls
 
 LABEL_FIELDS = ("label",)
@@ -51,14 +51,14 @@ def outcomes(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def predict(text: str, path: str) -> tuple[Calls, ExtractionOutcome]:
-    """The last calls in a model's text; none unless it contains valid ones."""
-    found = extract_json(text, fits=lambda value: _has_calls(value, path))
+    """All calls that a model's text states, as `extract_all` finds them; none unless it states
+    valid ones."""
+    found = extract_all(text, lambda value: _has_calls(value, path))
     if found.outcome is not ExtractionOutcome.PARSED:
         return [], found.outcome
-    try:
-        return calls_of(found.value, path, "the text"), ExtractionOutcome.PARSED
-    except InvalidCalls:
-        return [], ExtractionOutcome.INVALID_JSON
+    return [
+        call for each in found.value for call in calls_of(each, path, "the text")
+    ], found.outcome
 
 
 def calls_of(value: Any, path: str, place: str) -> Calls:

@@ -22,7 +22,7 @@ from services.contracts.sandbox.cases import (
 from services.contracts.sandbox.programs import Language, RunStatus
 from services.inference.clients.json_service import JsonService
 from services.inference.clients.retries import ServiceFailed
-from services.rewards.answers.programs import last_program
+from services.rewards.answers.programs import last_program, needed_names
 from services.rewards.code_runner import PRELUDE, runner_of
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.sandbox import ask_sandbox, starved
@@ -47,7 +47,7 @@ class CodeTests:
             raise RewardFailed(f"its row has no tests ({field})")
         function, setup = function_name(sample.item), self._setup(sample)
         tests = read_tests(sample.item[field], language, function, setup)
-        code = last_program(sample.answers, language, defines=tests.is_wrapped)
+        code = last_program(sample.answers, language, defines=tests.is_wrapped, names=tests.names)
         if code is None:
             return Score(0.0)
         checker = None
@@ -139,11 +139,12 @@ def _share(case: CaseResult) -> float:
 @dataclass(frozen=True)
 class ProgramTests:
     """Cases for the sandbox; ``is_wrapped``: the program is run by `code_runner`, and tells what
-    the case expects."""
+    the case expects. ``names`` are those that it must define, as far as the tests say them."""
 
     cases: list[Case]
     match: Match
     is_wrapped: bool = False
+    names: frozenset[str] = frozenset()
 
     def code(self, program: str) -> str:
         """The code to run with each case."""
@@ -223,7 +224,8 @@ def _functional(calls: list[_Call], language: Language, setup: str | None) -> Pr
         )
         for each in calls
     ]
-    return ProgramTests(cases, Match.JSON, is_wrapped=True)
+    names = frozenset(each.name for each in calls)
+    return ProgramTests(cases, Match.JSON, is_wrapped=True, names=names)
 
 
 def _apps_calls(name: Any, pairs: list[Any]) -> list[_Call]:
@@ -301,7 +303,8 @@ def _pieces_of_code(pieces: list[str], language: Language, setup: str | None) ->
         )
         for piece in pieces
     ]
-    return ProgramTests(cases, Match.EXACT, is_wrapped=True)
+    names = needed_names(pieces, setup)
+    return ProgramTests(cases, Match.EXACT, is_wrapped=True, names=names)
 
 
 def _check_python(language: Language) -> None:

@@ -39,8 +39,9 @@ class RegexGrader(Request):
 class NumericGrader(Request):
     """Correct when the number that the answer states equals the gold within the tolerances.
 
-    It is the one behind the first ####, else that of the last box, else that of the last sentence
-    about the answer, else the last number of the text.
+    It is that of the last box, else the one behind the first #### with nothing but a number and its
+    unit (headings have more), else that of the last sentence that states the answer, else the last
+    number of the text.
     """
 
     type: Literal["numeric"] = "numeric"
@@ -56,7 +57,8 @@ class ToolCallsGrader(Request):
     """Correct when the answer states the calls of the gold: the same ones as often, in any order.
 
     The gold is JSON text, ``[{"toolName": ..., "paramList": {...}}]``. The answer's JSON is such a
-    list, or holds one at ``path``; reasoning, prose and fences around it are ignored.
+    list, or holds one at ``path``; all that its <tool_call> tags, else its fences, else its text
+    state count together. Reasoning and prose around them are ignored.
     """
 
     type: Literal["tool_calls"] = "tool_calls"
@@ -176,7 +178,8 @@ class FunctionCallsGrader(Request):
 
     The row has ``function``, a list with ``name`` and ``parameters`` of each, and ``ground_truth``,
     a list of ``{name: {parameter: [allowed values]}}``. The answer is ``[name(key=value), ...]`` or
-    JSON: a list of ``{"name": ..., "arguments": {...}}`` or of ``{name: {...}}``.
+    JSON: lists of ``{"name": ..., "arguments": {...}}`` or of ``{name: {...}}``, or such objects,
+    all that stand in its <tool_call> tags, else in its fences, else in its text.
     """
 
     type: Literal["function_calls"] = "function_calls"

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.rewards.answers.boxes import boxes, last_answer
-from services.rewards.answers.writing import BE, plain, statements
+from services.rewards.answers.writing import BE, is_stated, plain, statements
 
 MAX_CHARACTERS = 100_000
 """Of a longer answer, only the end is read."""
@@ -22,10 +22,13 @@ _RIGHT_ONE = re.compile(
 _IS_RIGHT = re.compile(
     r"(?<![A-Za-z])[(\[]?(?P<letter>[A-Z])(?:[)\].:][^\n.]{0,80}?)?[)\]]?\s+"
     r"(?:is|must\s+be|would\s+be|should\s+be)\s+(?:[a-z]+ly\s+)?(?:the\s+|therefore\s+|indeed\s+)*"
-    rf"{_RIGHT}\b"
+    rf"(?:{_RIGHT}|(?:final\s+)?answer)\b"
 )
 _DENIED = re.compile(r"\b(?:neither|nor|not|if|whether|why|unless)\b[^.\n]{0,20}$", re.IGNORECASE)
-_CHOSEN = re.compile(r"\b(?:choose|chose|pick|select|going\s+with|go\s+with|opt\s+for)\b|[选選]")
+_CHOSEN = re.compile(
+    r"\b(?:choose|chose|pick|select|going\s+with|go\s+with|opt\s+for)\b|[选選]"
+    r"|\b(?i:so|therefore|thus|hence)\b,?\s+(?:it|this|that)\s+(?:must|has\s+to|can\s+only)\s+be\b"
+)
 _OPTION = re.compile(r"\b(?:option|choice)\b", re.IGNORECASE)
 _FILLER = re.compile(
     r"(?:[\s:=>-]|\b(?:the|option|choice|letter|answer|clearly|therefore|thus|simply|likely|most"
@@ -71,7 +74,8 @@ def _readings(answer: str, letters: str) -> Iterator[str | None]:
         yield _in_json(answer, letters)
     text = plain(answer)
     yield _last(_linked(text, letters))
-    yield _only([*_after(_RIGHT_ONE, text, letters), *_called_right(text, letters)])
+    right = _after(_RIGHT_ONE, text, letters, supposes=True)
+    yield _only([*right, *_called_right(text, letters)])
     yield _last(_after(_CHOSEN, text, letters))
     yield _only(_after(_OPTION, text, letters))
     yield _whole(text, letters)
@@ -92,8 +96,13 @@ def _named(text: str, letters: str) -> str | None:
     return None
 
 
-def _after(pattern: re.Pattern[str], text: str, letters: str) -> Iterator[str]:
+def _after(
+    pattern: re.Pattern[str], text: str, letters: str, *, supposes: bool = False
+) -> Iterator[str]:
+    """The letters behind a pattern; with ``supposes``, it may name what is merely supposed."""
     for found in pattern.finditer(text):
+        if supposes and not is_stated(text, found.start()):
+            continue
         named = _named(text[found.end() : found.end() + 200], letters)
         if named is not None:
             yield named

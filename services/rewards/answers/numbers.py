@@ -1,7 +1,8 @@
 """Finds the number that an answer states, however it is written.
 
-The number behind the first ``####`` counts (GSM8K's form), else the last one of the last box with
-a number, else the one of the last sentence that states the answer, else the last one of the text.
+The last number of the last box with a number counts, else the one behind the first ``####`` with
+nothing but a number and its unit (GSM8K's form, which Markdown's headings are not), else the one of
+the last sentence that states the answer, else the last one of the text.
 
 How a number is read, in answers and golds alike:
 
@@ -25,7 +26,13 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from fractions import Fraction
 
 from services.rewards.answers.boxes import boxes
-from services.rewards.answers.writing import ascii_marks, plain, statements, without_text_commands
+from services.rewards.answers.writing import (
+    ascii_marks,
+    is_stated,
+    plain,
+    statements,
+    without_text_commands,
+)
 
 _NUMBER = re.compile(
     r"""
@@ -62,7 +69,24 @@ _TIMES_TEN = re.compile(
 _TEN = re.compile(r"(?<![\d.,])10\s*\^\s*\{?\s*([-+]?\d{1,4})(?!\d)\s*\}?")
 _UNIT = r"(?:mm|cm|dm|km|m|ft|in|yd|mi|s|h)"
 _POWER_OF_UNIT = re.compile(rf"(?<=\d)\s*{_UNIT}(?:/{_UNIT})?\s*\^\s*\{{?\s*-?[1-3]\s*\}}?")
-_FOUND = "####"
+CLAUSE_CHARACTERS = 1_000
+"""Of the clause that states an answer, more are not read."""
+_FOUND = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
+_ORDINAL = re.compile(r"^[ \t]*#{1,6}[ \t*_]*\d{1,3}[.)]", re.MULTILINE)
+_IS_ORDINAL = re.compile(r"[ \t*_]*\d{1,3}[.)][ \t*_]*")
+_MARKS = r"[\s*_`~$=\u2248(){}\[\]\\]*+"  # possessive, so that a long text is read in linear time
+_WORD = r"[a-z\u00b0\u00b5%/\u00b2\u00b3-]++"
+_BEFORE_BARE = re.compile(_MARKS)
+_BEHIND_BARE = re.compile(
+    rf"{_MARKS}%?(?:\s*+(?:{_WORD}|[A-Z]{{2,4}}|\u00b0?[CF])(?![A-Za-z])){{0,4}}"
+    r"(?:\s*+(?:out\s+)?(?:of|/)\s*[$\u20ac]?\d[\d,.]*)?"
+    rf"(?:\s*\([^()\n]*\))?{_MARKS}[.,;!]?{_MARKS}#*\s*"
+)
+_IS_THE_ANSWER = re.compile(
+    r"\s*+(?:[a-z\u00b0%/]++\s++){0,3}?(?:is|was)\s+(?:[a-z]+ly\s+|therefore\s+|thus\s+|hence\s+)?"
+    r"(?:the|our|my|your)\s+(?:[a-z]+\s+)?answer\b",
+    re.IGNORECASE,
+)
 _CLAUSE = re.compile(
     r"(?:[^\n.,;(!?]|[.,](?=\d))*?"
     r"(?=$|[\n;(!?]|[.,](?!\d)|\b(?:because|since|which|where)\b)"
@@ -74,14 +98,11 @@ def stated_number(text: str) -> Number | None:
 
     A number too large for decimal arithmetic (an exponent of 18 digits) is not read.
     """
-    _, marked, behind = text.partition(_FOUND)
-    if marked and (found := _first(tidy(behind.lstrip().partition("\n")[0]))):
-        return found
     for box in reversed(boxes(text)):
         if found := _last(tidy(box.content)):
             return found
     tidied = tidy(text)
-    return _of_statement(tidied) or _last(tidied)
+    return _marked(text) or _of_statement(tidied) or _last(tidied)
 
 
 def integer_of(text: str) -> int | None:
@@ -117,14 +138,40 @@ def _as_fraction(written: re.Match[str]) -> str:
     return f"{written['sign'] or ''}{value.numerator}/{value.denominator}"
 
 
+def _marked(text: str) -> Number | None:
+    """The number of the first ``####`` that is no heading, as "#### 2. Add tax" is. Numbers with a
+    point are ordinals where there are several."""
+    has_ordinals = len(_ORDINAL.findall(text)) > 1
+    for line in _FOUND.finditer(text):
+        if has_ordinals and _IS_ORDINAL.fullmatch(line[1]):
+            continue
+        written = tidy(line[1])
+        number = _NUMBER.search(written)
+        if (
+            number is not None
+            and _BEFORE_BARE.fullmatch(written, 0, number.start())
+            and _BEHIND_BARE.fullmatch(written, number.end())
+            and (found := _read(number))
+        ):
+            return found
+    return None
+
+
 def _of_statement(text: str) -> Number | None:
+    """The number of the last sentence that states the answer: "the answer is 18", or "18 is the
+    answer"."""
     last: Number | None = None
+    place = -1
     for links in statements(text):
         ends = [end for end, link in links if link != "="] or [links[0][0]]
-        clause = _CLAUSE.match(text, ends[0])
+        clause = _CLAUSE.match(text, ends[0], ends[0] + CLAUSE_CHARACTERS)
         said = clause[0].strip() if clause else ""
-        if not said.startswith("not "):
-            last = _first(said.rpartition("=")[2]) or last
+        if not said.startswith("not ") and (found := _first(said.rpartition("=")[2])):
+            last, place = found, ends[0]
+    for number in _NUMBER.finditer(text):
+        behind = _IS_THE_ANSWER.match(text, number.end())
+        if behind and number.start() > place and is_stated(text, number.start()):
+            last = _read(number) or last
     return last
 
 

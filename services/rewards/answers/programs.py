@@ -1,7 +1,9 @@
 """Finds the program in the text of a model."""
 
+import ast
+import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 
 from services.contracts.sandbox.programs import Language
@@ -31,26 +33,112 @@ _NAMES = {
 """What fences call a language, besides its name."""
 _SESSION = re.compile(r"\s*(?:>>>|\$ |In \[\d*\]:)")
 _DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)\b", re.MULTILINE)
+_TEST_NAME = re.compile(r"tests?(?![A-Za-z])|Test|\w*_tests?\Z|\w*Tests?\Z")
+_PYTHON = frozenset({Language.PYTHON, Language.PYTHON_GPU})
 
 
-def last_program(texts: Sequence[str], language: Language, *, defines: bool = False) -> str | None:
+def last_program(
+    texts: Sequence[str],
+    language: Language,
+    *,
+    defines: bool = False,
+    names: Collection[str] = (),
+) -> str | None:
     """The last fenced block of a language in texts of a model; null without one.
 
     A block without a language counts where none has the right one, and at last one of any other.
-    An unclosed block at the end counts, a shell session does not. With ``defines``, for tests that
-    call a Python function, a block that defines something is preferred to a later one that only
-    uses it.
+    An unclosed block at the end counts, a shell session does not. With ``names``, what tests need,
+    the last of the blocks that define most of them is preferred. Otherwise a block of Python that
+    only tests is not the program if there is another, and with ``defines``, for tests that call a
+    Python function, a block that defines something is preferred to a later one that only uses it.
     """
-    names = {language.value.lower(), *_NAMES.get(language, ())}
+    known = {language.value.lower(), *_NAMES.get(language, ())}
     blocks = [block for text in texts for block in fenced_blocks(text) if _is_code(block)]
-    of_language = [block.content for block in blocks if block.language in names]
+    of_language = [block.content for block in blocks if block.language in known]
     unnamed = [block.content for block in blocks if not block.language]
     for found in (of_language, unnamed, [block.content for block in blocks]):
         if found:
-            defining = filter(_DEFINITION.search, reversed(found)) if defines else ()
-            return next(chain(defining, reversed(found)))
+            return _program_of(found, language, defines=defines, names=names)
     return None
+
+
+def _program_of(
+    found: Sequence[str], language: Language, *, defines: bool, names: Collection[str]
+) -> str:
+    programs = list(reversed(found))
+    counts = [sum(_defines(program, name) for name in names) for program in programs]
+    if any(counts):
+        return programs[counts.index(max(counts))]
+    if language in _PYTHON:
+        programs = [each for each in programs if not _only_tests(each)] or programs
+    defining = filter(_DEFINITION.search, programs) if defines else ()
+    return next(chain(defining, programs))
+
+
+def _defines(program: str, name: str) -> bool:
+    """Whether a program defines a function or a class, a method included, or assigns a name."""
+    word = re.escape(name)
+    return bool(
+        re.search(
+            rf"^(?:[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{word}\b"
+            rf"|{word}[ \t]*(?::[^=\n]+)?=(?!=))",
+            program,
+            re.MULTILINE,
+        )
+    )
+
+
+def _only_tests(program: str) -> bool:
+    """Whether a block of Python is nothing but tests: assertions, or functions and classes that
+    are named as tests are, beside imports, data and calls."""
+    try:
+        body = ast.parse(program).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    definitions = [
+        each.name
+        for each in body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    if definitions:
+        return all(map(_TEST_NAME.match, definitions))
+    return any(isinstance(each, ast.Assert) for each in body)
 
 
 def _is_code(block: Block) -> bool:
     return bool(block.content.strip()) and not _SESSION.match(block.content)
+
+
+def needed_names(tests: Sequence[str], setup: str | None = None) -> frozenset[str]:
+    """The names that Python tests use, and neither they nor their setup define."""
+    bound: set[str] = set(dir(builtins))
+    needed: set[str] = set()
+    for source in (setup or "", *tests):
+        try:
+            nodes = list(ast.walk(ast.parse(source)))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in nodes:
+            bound |= _bound(node)
+        needed |= {
+            node.id
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+    return frozenset(needed - bound)
+
+
+def _bound(node: ast.AST) -> set[str]:
+    """The names that a node gives a meaning."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.Name(ctx=ast.Store()):
+            return {node.id}
+        case ast.arg():
+            return {node.arg}
+        case ast.alias():
+            return {(node.asname or node.name).partition(".")[0]}
+        case ast.ExceptHandler(name=str(name)):
+            return {name}
+    return set()

@@ -57,16 +57,45 @@ _ANSWER = re.compile(
     r"|ответ|đáp án|odpowiedź|الإجابة)",
     re.IGNORECASE,
 )
-_LINK = re.compile(rf"\b{BE}\b|[:=]|[是为為选選은는]", re.IGNORECASE)
+_LINK = re.compile(rf"\b{BE}\b|[:=]|[是为为選选은는]", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^\n.;!?]{0,80}")
+_BEFORE = re.compile(r"[^\n.;!?]{0,80}\Z")
+_FIRST = r"\A\W*(?:(?:so|now|next|first|then|finally|thus|therefore|hence|and|please)\W+)*"
+_AIM = (
+    rf"(?:{_FIRST}(?:to\s+)?|\b(?:order|needs?|have|has|want|how|try|trying|going|able)\s+to\s+"
+    r"|\b(?:let'?s|let\s+(?:us|me)|(?:i|we|you)(?:'ll|\s+(?:will|can|must|should)))\s+)"
+)
+_SEEK = (
+    r"(?:find|get|give|obtain|reach|derive|calculate|compute|determine|figure|work|check|verify"
+    r"|confirm|know|see|express|present|write|provide|explain|solve|simplify|round|estimate)"
+)
+_ARTICLE = r"(?:(?:the|an?|this|our|my|your|its|each)\s+)?(?:[a-z]+\s+)?"
+_NOT_STATED = re.compile(
+    # A verb: "to answer the question", "let me answer".
+    r"(?:\b(?:to|i|we|can|must|should|will|let'?s|let\s+(?:us|me)|(?:i|we)'ll)"
+    r"(?:\s+(?:now|then|first|try|to))*\s*\Z"
+    # What is sought: "let's find the answer step by step", "Find the answer".
+    rf"|{_AIM}(?:[a-z]+\s+)?{_SEEK}(?:\s+(?:out|for|down))?\s+{_ARTICLE}\Z"
+    # What is supposed: "if the answer is", "suppose that the answer is".
+    r"|\b(?:if|whether|unless|suppos(?:e|ing)|assum(?:e|ing)|imagine|when(?:ever)?|could|would"
+    rf"|might|may)\b(?:\s+that)?[\s,]+{_ARTICLE}\Z)",
+    re.IGNORECASE,
+)
 
 
 def statements(text: str) -> Iterator[list[tuple[int, str]]]:
     """Each statement of a text as the verbs, colons and signs behind "answer": where each ends, and
-    what it is. A statement without one is none."""
+    what it is. A sentence without one states nothing, nor does one that seeks an answer or supposes
+    one: "to find the answer: ...", "if the answer is 5, ..."."""
     for found in _ANSWER.finditer(text):
         sentence = _SENTENCE.match(text, found.end())
         end = sentence.end() if sentence else found.end()
         links = [(link.end(), link[0]) for link in _LINK.finditer(text, found.end(), end)]
-        if links:
+        if links and is_stated(text, found.start()):
             yield links
+
+
+def is_stated(text: str, at: int) -> bool:
+    """Whether what follows a position is stated, by the words before: neither sought nor supposed."""
+    before = _BEFORE.search(text[max(0, at - 80) : at])
+    return before is None or not _NOT_STATED.search(before[0])

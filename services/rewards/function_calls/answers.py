@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.metrics.extraction import ExtractionOutcome, extract_json, strip_reasoning
+from services.metrics.extraction import ExtractionOutcome, extract_all, strip_reasoning
 
 MAX_CHARACTERS = 20_000
 """Maximum length of an answer that is parsed as Python, whose parser has problems with deep
@@ -24,17 +24,18 @@ class Call:
 def calls_of(text: str) -> list[Call] | None:
     """The calls, in the order of the answer; None where it does not state any list of calls.
 
-    Understood are ``[name(key=value), ...]`` as the whole answer, and the JSON of the answer: a
-    list of ``{"name": ..., "arguments": {...}}`` or of ``{name: {...}}``, or one such object.
+    Understood are ``[name(key=value), ...]``, also without brackets, as the whole answer, and the
+    JSON of the answer: lists of ``{"name": ..., "arguments": {...}}`` or of ``{name: {...}}``, or
+    such objects, all that `extract_all` finds.
     """
     written = strip_reasoning(text).strip().removeprefix("```python").strip("`\n ")
     found = _python(written)
     if found is not None:
         return found
-    extracted = extract_json(text, fits=lambda value: _json_calls(value) is not None)
+    extracted = extract_all(text, lambda value: _json_calls(value) is not None)
     if extracted.outcome is not ExtractionOutcome.PARSED:
         return None
-    return _json_calls(extracted.value)
+    return [call for value in extracted.value for call in _json_calls(value) or ()]
 
 
 def _json_calls(value: Any) -> list[Call] | None:
@@ -59,7 +60,7 @@ def _python(text: str) -> list[Call] | None:
         return None
     try:
         body = ast.parse(text, mode="eval").body
-        nodes = body.elts if isinstance(body, ast.List) else [body]
+        nodes = body.elts if isinstance(body, ast.List | ast.Tuple) else [body]
         return [_python_call(node) for node in nodes]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from services.metrics.extraction import (
     ExtractionOutcome,
     at_path,
+    extract_all,
     extract_json,
     has_path,
     strip_reasoning,
@@ -122,3 +123,51 @@ def test_a_path_leads_to_a_field() -> None:
     for path in ("question", "answer.1", "answer.label", "answer.0.label.x"):
         with pytest.raises(LookupError):
             at_path(value, path)
+
+
+def is_call(value: object) -> bool:
+    return isinstance(value, dict) and "call" in value
+
+
+def tag(text: str) -> str:
+    return f"<tool_call>\n{text}\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (tag('{"call": 1}') + "\n" + tag('{"call": 2}'), [1, 2]),
+        (tag('{"call": 1}') + '\n<tool_call>{"call": 2}', [1, 2]),
+        (tag('{"call": 1}') + ' as {"call": 2}', [1]),
+        ('```json\n{"call": 1}\n```\nand\n```\n{"call": 2}\n```\n{"call": 3}', [1, 2]),
+        ('```json\n{"call": 1}\n```\n```json\n{"call": 2}', [1, 2]),
+        ('{"call": 1}; {"call": 2}\n{"n": 3} [4]', [1, 2]),
+        (f'<think>{tag(json.dumps({"call": 0}))}</think>{{"call": 1}}', [1]),
+        ('<tool_call> is a tag. {"call": 1}', [1]),
+        (tag('{"call": 1}') + tag("{broken"), None),
+        (tag('{"n": 1}') + tag('{"call": 1}'), None),
+        ('{"n": 1}', None),
+        ("none", None),
+    ],
+)
+def test_all_values_of_the_most_explicit_form_are_found(text: str, calls: list[int] | None) -> None:
+    found = extract_all(text, is_call)
+    assert (found.outcome is ExtractionOutcome.PARSED) == (calls is not None)
+    assert [each["call"] for each in found.value or ()] == (calls or [])
+
+
+FORMS = {
+    "tags": lambda written: tag(written) + "\n",
+    "fences": lambda written: f"```json\n{written}\n```\n",
+    "lines": lambda written: f"{written}\n",
+}
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), st.sampled_from(sorted(FORMS)), st.booleans())
+def test_as_many_values_are_found_as_are_stated(
+    values: list[object], form: str, is_drafted: bool
+) -> None:
+    stated = [{"call": value} for value in values]
+    text = "".join(FORMS[form](json.dumps(each)) for each in stated)
+    draft = f"<think>{text}</think>" if is_drafted else ""
+    assert extract_all(f"{draft}So:\n{text}", is_call).value == stated

@@ -1,6 +1,7 @@
 """Calls of functions: hand-made answers to rows in the leaderboard's published schema."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -203,6 +204,38 @@ def test_parallel_calls_match_in_any_order_and_as_often() -> None:
         (asked, f"[{first}, {second}, {second}]"),
     )
     assert [each.value for each in found] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda calls: "\n".join(f"<tool_call>\n{each}\n</tool_call>" for each in calls),
+        lambda calls: "\n".join(f"```json\n{each}\n```" for each in calls),
+        "; ".join,
+    ],
+)
+def test_all_calls_of_an_answer_count(write: Callable[[list[str]], str]) -> None:
+    area = json.dumps({"name": "triangle.area", "arguments": {"base": 10, "height": 6.0}})
+    trip = json.dumps({"name": "plan", "arguments": {"stops": ["Lima", "La Paz"]}})
+    simple, parallel = row("simple", ALLOWED_AREA), row("parallel", ALLOWED_AREA, ALLOWED_TRIP)
+    drafted = f"<think>{trip}</think>{write([area])}"
+    found = scores(
+        "simple", (simple, write([area])), (simple, write([trip, area])), (simple, drafted)
+    )
+    assert [each.value for each in found] == [1.0, 0.0, 1.0]
+    both = scores("parallel", (parallel, write([area, trip])), (parallel, write([area])))
+    assert [each.value for each in both] == [1.0, 0.0]
+
+
+def test_a_tag_without_a_call_is_not_left_out() -> None:
+    area = (
+        '<tool_call>{"name": "triangle.area", "arguments": {"base": 10, "height": 6}}</tool_call>'
+    )
+    assert grades(ALLOWED_AREA, area, f"<tool_call>{{plan</tool_call>{area}") == [1.0, 0.0]
+
+
+def test_calls_in_python_syntax_may_lack_their_brackets() -> None:
+    assert calls_of("f(x=1), g(y=2)") == calls_of("[f(x=1), g(y=2)]")
 
 
 def test_where_no_function_fits_only_answers_without_calls_are_right() -> None:

@@ -75,6 +75,9 @@ B = [
     "A. Rome: incorrect. C. Oslo: incorrect. So the right one is B.",
     "A. wrong. C. wrong. Therefore the correct one is B.",
     "Answer choices: A, B, C, D. The answer is B.",
+    "If the answer is A, there is a contradiction. Therefore it must be B.",
+    "Suppose the correct answer is A. That fails, so it has to be B.",
+    "B is the final answer. A is close.",
 ]
 
 
@@ -110,6 +113,8 @@ def test_the_option_is_read(answer: str) -> None:
         r"\boxed{0.5}",
         "Answer: K",
         "Answer choices: A. Rome",
+        "If the answer is A, there is a contradiction.",
+        "Let us check whether the answer is A.",
     ],
 )
 def test_what_names_no_option_or_several_is_no_choice(answer: str) -> None:

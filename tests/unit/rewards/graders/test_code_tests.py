@@ -68,6 +68,54 @@ def test_a_block_that_only_uses_a_function_is_not_the_program() -> None:
     assert last_program([text], Language.PYTHON) == "print(f())"
 
 
+SOLUTION = "def add(a, b):\n    return a + b"
+TESTS = [
+    "def test_add():\n    assert add(1, 2) == 3\n\ntest_add()",
+    "import unittest\n\nclass TestAdd(unittest.TestCase):\n    def test(self):\n        add(1, 2)",
+    "assert add(1, 2) == 3\nprint('passed')",
+]
+
+
+@pytest.mark.parametrize("tests", TESTS)
+@pytest.mark.parametrize("solution", [SOLUTION, "a, b = map(int, input().split())\nprint(a + b)"])
+def test_a_block_that_only_tests_is_not_the_program(solution: str, tests: str) -> None:
+    text = f"```python\n{solution}\n```\nYou can test it:\n```python\n{tests}\n```"
+    for defines in (False, True):
+        assert last_program([text], Language.PYTHON, defines=defines) == solution
+    assert last_program([f"```python\n{tests}\n```"], Language.PYTHON) == tests
+
+
+@pytest.mark.parametrize(
+    ("solution", "later"),
+    [
+        (SOLUTION, "def main():\n    print(add(1, 2))"),
+        (f"class Solution:\n    {SOLUTION}", "class Runner:\n    pass"),
+        ("add = lambda a, b: a + b", "def show():\n    print(add(1, 2))"),
+        (f"class Pair: ...\n{SOLUTION}", f"{SOLUTION}  # without Pair"),
+    ],
+)
+def test_the_block_that_defines_what_tests_need_is_the_program(solution: str, later: str) -> None:
+    text = f"```python\n{solution}\n```\n```python\n{later}\n```"
+    names = {"add", "Pair"} if "Pair" in solution else {"add"}
+    assert last_program([text], Language.PYTHON, defines=True, names=names) == solution
+    again = f"{text}\n```python\n{solution} # better\n```"
+    assert last_program([again], Language.PYTHON, names=names) == f"{solution} # better"
+
+
+@pytest.mark.parametrize(
+    ("tests", "names"),
+    [
+        (["def check(candidate):\n    assert candidate(1) == 2\n\ncheck(add)"], {"add"}),
+        (["import math\nassert math.isclose(add(1), Pair(2).x)"], {"add", "Pair"}),
+        (["for x in range(3):\n    assert add(x) == [y for y in HELP]"], {"add"}),
+        (["assert ("], set()),
+        ({"fn_name": "add", "inputs": [[1]], "outputs": [2]}, {"add"}),
+    ],
+)
+def test_tests_name_what_the_program_defines(tests: Any, names: set[str]) -> None:
+    assert read_tests(tests, Language.PYTHON, setup="HELP = [1]").names == names
+
+
 def test_a_program_within_reasoning_is_no_answer(sandbox: ScriptedServer) -> None:
     for text in (f"<think>{PROGRAM}", f"<think>{PROGRAM}</think>I do not know."):
         assert score(trajectory(text, extra={"tests": CASES}), CODE, at(sandbox)) == 0.0

@@ -174,6 +174,29 @@ def test_regex_accepts_text_with_lone_surrogates() -> None:
         ("Answer: $1,234.5 (in 2024)", "1234.5"),
         ("The answer is not 5. It is 7.", "7"),
         ("The answer is 5. No: the answer is 6 of 7.", "6"),
+        ("#### 18 dollars (9 * 2)\n\nQuestion: 3?", "18"),
+        ("#### **$18.00**\n\nQuestion: 3?", "18"),
+        ("so 9 * 2 = 18 #### 18\nQuestion: 3?", "18"),
+        ("#### Step 1: Count\n5+7=12\n#### Step 2: Tax\n12+1=13\n\\[\\boxed{13}\\]", "13"),
+        ("#### 1. Cost\n2*3 = 6\n#### 2. Add tax\n6+1=7\n\nThe final answer is 7. (2 steps)", "7"),
+        ("#### 1.\nAdd 3.\n#### 2.\nAdd 4. It is 7", "7"),
+        ("#### 2 apples cost $6\nTherefore the final answer is **13**.", "13"),
+        ("#### Cost of 3 apples\n3*2=6\n#### Final Answer\n6 dollars", "6"),
+        ("#### The answer is 18\nIt took 3 steps", "18"),
+        ("#### 1\nSo it is \\boxed{13}.", "13"),
+        ("To answer the question: we have 5 boxes with 3 each. Total: 15.", "15"),
+        ("Let me answer this: there are 5 boxes with 3 balls each, hence 15.", "15"),
+        ("Let's find the answer step by step: 16-3-4 = 9. Then 9*2 = 18 in all.", "18"),
+        ("We need to find the answer, as follows: 16 less 7 is 9. So 9*2 = 18.", "18"),
+        ("Find the answer: 16 - 7 = 9, and 9 * 2 = 18.", "18"),
+        ("If the answer is 5, it is odd. It is 6.", "6"),
+        ("Suppose the answer was 5: no. It is 6.", "6"),
+        ("Add 9 to get the final answer: 18. That took 3 steps.", "18"),
+        ("18 is the final answer. We multiplied 9 by 2.", "18"),
+        ("18 dollars is therefore the answer, as 9 times 2 is.", "18"),
+        ("If 18 is the answer, it is even. It is 7", "7"),
+        ("The answer is 5. No: 6 is the answer of 7.", "6"),
+        ("5 is the answer. No: the answer is 6 of 7.", "6"),
     ],
 )
 def test_numeric_compares_the_stated_number(text: str, number: str) -> None:
@@ -227,6 +250,35 @@ def test_numeric_rejects_a_gold_without_a_number() -> None:
 def test_numeric_finds_any_number_in_a_sentence(number: Decimal, separator: str) -> None:
     sentence = f"First 17, then it is {number:{separator}f}, I think."
     assert grade(NumericGrader(relative_tolerance=0.0), sentence, str(number)).correct
+
+
+WORDS = st.text(alphabet="abcdefgh ", min_size=1, max_size=20).map(str.strip).filter(bool)
+
+
+@given(st.integers(0, 10**6), st.lists(WORDS, min_size=1, max_size=4), st.booleans())
+def test_numeric_reads_no_heading_as_the_answer(
+    number: int, titles: list[str], are_steps: bool
+) -> None:
+    headings = "\n".join(
+        f"#### {'Step ' if are_steps else ''}{step}{':' if are_steps else '.'} {title}\n{step}+1"
+        for step, title in enumerate(titles, 1)
+    )
+    for end in ("The answer is {}. (Step 3)", "so \\boxed{{{}}}, in step 3", "#### {}", "It is {}"):
+        text = f"{headings}\n{end.format(number)}"
+        assert grade(NumericGrader(relative_tolerance=0.0), text, str(number)).correct, text
+
+
+@given(st.integers(-(10**6), 10**6), st.sampled_from(["", " dollars", " km per hour", "%", "."]))
+def test_numeric_reads_what_is_marked_before_what_follows(number: int, unit: str) -> None:
+    text = f"9 * 2\n#### {number}{unit}\n\nQuestion: Tom has 3 pears. The answer is 4."
+    assert grade(NumericGrader(relative_tolerance=0.0), text, str(number)).correct
+
+
+@pytest.mark.parametrize(
+    "piece", ["answer: 5 ", "5 is ", "#### 5 a ", "#### 5 -", "#### 1.\n", "to find the answer: 5 "]
+)
+def test_numeric_reads_a_long_answer_in_linear_time(piece: str) -> None:
+    grade(NumericGrader(), piece * 20_000, "5")
 
 
 @given(st.text(alphabet=st.sampled_from("0123456789,./-+eE %$\u2212x)"), max_size=60))
@@ -295,6 +347,17 @@ def test_missing_and_invalid_calls_are_wrong(answer: str) -> None:
 def test_an_answer_without_calls_matches_an_empty_gold() -> None:
     assert grade(ToolCallsGrader(), "nothing to call", "[]") == Verdict(True, None)
     assert grade(ToolCallsGrader(), "[]", "[]") == Verdict(True, "[]")
+
+
+def test_all_lists_of_an_answer_count_together() -> None:
+    gold = '[{"toolName": "a"}]'
+    extra = '[{"toolName": "del", "paramList": {"id": 1}}]'
+    assert not grade(ToolCallsGrader(), f"{extra}\n\nthen\n\n{gold}", gold).correct
+    assert not grade(ToolCallsGrader(), f"{gold}\n\nthen\n\n{extra}", gold).correct
+    assert grade(ToolCallsGrader(), f"<think>{extra}</think>{gold}", gold).correct
+    both = '[{"toolName": "a"}, {"toolName": "b"}]'
+    tagged = "".join(f'<tool_call>[{{"toolName": "{tool}"}}]</tool_call>' for tool in "ab")
+    assert grade(ToolCallsGrader(), tagged, both).correct
 
 
 def test_types_and_the_path_of_calls_are_settings() -> None:
