@@ -86,13 +86,14 @@ def shown_k(samples: int) -> list[int]:
 class RepeatedSamples:
     """Counts the samples of items, in any order; items are numbered from 0.
 
-    Answers vote by the text that the grader compared. The majority vote of an item is right if its
-    most frequent answer is; of several equally frequent ones, the share that is right counts. A
-    sample without such a text does not vote, and an item without votes is wrong.
+    Answers vote by the normal form of what the grader compared. The majority vote of an item is
+    right if its most frequent answer is; of several equally frequent ones, the share that is right
+    counts, and of one that was graded differently, the share of its grades. A sample without such
+    a text does not vote, and an item without votes is wrong.
     """
 
     def __init__(self, samples_per_item: int = 1) -> None:
-        self._votes: dict[int, dict[int, tuple[int, bool]]] | None = (
+        self._votes: dict[int, dict[int, tuple[int, int]]] | None = (
             {} if samples_per_item > 1 else None
         )
         self._samples, self._correct = array("H"), array("H")
@@ -108,8 +109,8 @@ class RepeatedSamples:
         if self._votes is not None and answer is not None:
             votes = self._votes.setdefault(item, {})
             # Hashes keep the memory small; 64 bits make a collision within an item negligible.
-            count, _ = votes.get(hash(answer), (0, False))
-            votes[hash(answer)] = (count + 1, correct)
+            count, right = votes.get(hash(answer), (0, 0))
+            votes[hash(answer)] = (count + 1, right + correct)
 
     @property
     def items(self) -> int:
@@ -146,7 +147,7 @@ class RepeatedSamples:
         return [item for item, number in enumerate(self._samples) if number]
 
 
-def _majority(votes: dict[int, tuple[int, bool]]) -> float:
+def _majority(votes: dict[int, tuple[int, int]]) -> float:
     most = max((count for count, _ in votes.values()), default=0)
-    leading = [correct for count, correct in votes.values() if count == most]
+    leading = [right / count for count, right in votes.values() if count == most]
     return sum(leading) / len(leading) if leading else 0.0

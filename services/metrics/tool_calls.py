@@ -76,6 +76,10 @@ class Comparison:
         """The intersection of two equal calls."""
         return call.tool, self.normalized(call.params)
 
+    def normal_calls(self, calls: Calls) -> str:
+        """A text that equal multisets of calls share."""
+        return json.dumps(sorted(map(self.call, calls)), ensure_ascii=False)
+
     def equal(self, sample: Sample) -> bool:
         """Whether label and prediction contain the same calls, in any order."""
         return Counter(map(self.call, sample.label)) == Counter(map(self.call, sample.prediction))

@@ -61,7 +61,8 @@ class Score:
 
     ``parts`` are the scores that a multi grader combines, ``tokens`` counts the tokens of each
     judge, ``extracted`` is the text that a gold grader compared. ``measures`` are numbers
-    of this answer that are averaged over the answers of its ``group``.
+    of this answer that are averaged over the answers of its ``group``. ``vote`` is the normal form
+    of ``extracted``, which equal answers share; None where ``extracted`` is that itself.
     """
 
     value: float
@@ -70,6 +71,7 @@ class Score:
     extracted: str | None = None
     group: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
+    vote: str | None = None
 
 
 class Component(Protocol):

@@ -240,6 +240,11 @@ class SampleResult(Resource):
     extracted: str | None = Field(
         default=None, description="Part of the answer that the grader compared."
     )
+    vote: str | None = Field(
+        default=None,
+        description="Normal form of `extracted`, which equal answers share and which votes for "
+        "maj@n; null: `extracted` itself votes.",
+    )
     parsing: ParsingOutcome | None = Field(
         default=None, description="Outcome of reading JSON from the answer; null: it was not read."
     )

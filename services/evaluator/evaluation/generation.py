@@ -169,6 +169,7 @@ class Grading:
             gold=list(sample.gold),
             answer=answer.text,
             extracted=score.extracted if score else None,
+            vote=score.vote if score else None,
             parsing=parsing,
             group=score.group if score else None,
             measures=dict(score.measures) or None if score else None,

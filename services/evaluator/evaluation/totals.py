@@ -111,7 +111,8 @@ class RunningTotals:
             return
         self.samples += 1
         self.correct += row.correct is True
-        self._repeated.add(row.index, correct=row.correct is True, answer=row.extracted)
+        answer = row.extracted if row.vote is None else row.vote
+        self._repeated.add(row.index, correct=row.correct is True, answer=answer)
         if row.group is not None:
             self._measures.add(row.group, row.index, row.measures or {})
         if row.correct is None:

@@ -96,6 +96,6 @@ def statements(text: str) -> Iterator[list[tuple[int, str]]]:
 
 
 def is_stated(text: str, at: int) -> bool:
-    """Whether what follows a position is stated, by the words before: neither sought nor supposed."""
+    """Whether the words before a position leave what follows it neither sought nor supposed."""
     before = _BEFORE.search(text[max(0, at - 80) : at])
     return before is None or not _NOT_STATED.search(before[0])

@@ -12,6 +12,7 @@ It runs with the Python of the runtime ``grading`` and answers requests (see
   or null where the answer is not SMILES;
 - ``scaffolds`` of ``source`` and ``answer``, the last two numbers of ``improvement`` alone, or
   null where the answer is not SMILES;
+- ``canonical`` of ``answer``, its canonical SMILES, or null where it is not SMILES;
 - ``reaction`` of ``answer`` and ``gold``, [whether they are the same, 0 or 1, similarities of
   RDKit's, MACCS' and Morgan fingerprints], or null where the answer is not SMILES.
 
@@ -63,7 +64,12 @@ def load() -> Answer:
         source, answer = known(request, "source"), structures.molecule_of(request["answer"])
         return None if answer is None else structures.scaffold_kept(source, answer)
 
+    def canonical(request: dict[str, Any]) -> str | None:
+        answer = structures.molecule_of(request["answer"])
+        return None if answer is None else structures.canonical_smiles(answer)
+
     measures: dict[str, Answer] = {
+        "canonical": canonical,
         "scaffold": scaffold,
         "edit": edit,
         "reaction": reaction,

@@ -2,6 +2,7 @@
 
 import typing
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,6 +72,19 @@ class Chemistry:
         if question.subtask in typing.get_args(OracleName):
             self._oracles.check(question.subtask)
         answer = _answer(sample.answer, question.keys)
+        score = await self._graded(question, answer)
+        return replace(score, vote=await self._vote(question, score.extracted))
+
+    async def _vote(self, question: Question, extracted: str | None) -> str | None:
+        """The canonical SMILES of a molecule, and any other text in lower case."""
+        if extracted is None:
+            return None
+        key = question.keys[0]
+        is_text = key in (COUNT, CHOICE) or (question.task == "mol_und" and key != SCAFFOLD)
+        found = None if is_text else await self._asked({"measure": "canonical"}, extracted)
+        return extracted.casefold() if is_text else found
+
+    async def _graded(self, question: Question, answer: str | None) -> Score:
         match question.task, question.keys[0]:
             case _, key if key == COUNT:
                 return _counted(question, answer, 0 if self._is_fork else None)

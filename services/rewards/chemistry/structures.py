@@ -18,6 +18,11 @@ def molecule_of(smiles: str) -> Chem.Mol | None:
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
 
 
+def canonical_smiles(molecule: Chem.Mol) -> str:
+    """The SMILES that all writings of a molecule share."""
+    return str(Chem.MolToSmiles(molecule))
+
+
 def morgan_similarity(first: Chem.Mol, second: Chem.Mol) -> float:
     """Tanimoto similarity of Morgan fingerprints: radius 2, 1,024 bits."""
     return float(

@@ -9,6 +9,7 @@ that an integer is not a float there. Texts are equal without case, spaces and t
 ``,./-_*^``. Calls match in any order, each expected one the first that fits.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,6 +30,8 @@ _TYPES: Mapping[str, type] = {
     "dict": dict,
     "object": dict,
 }
+MOST_EXACT = 2**53
+"""Up to this, every integer is a float."""
 _IGNORED = re.compile(r"[ ,./\-_*^]")
 
 
@@ -45,6 +48,33 @@ def are_allowed(calls: Sequence[Call], question: Question) -> bool:
             return False
         del left[place]  # not the first that equals it: 1 equals true
     return True
+
+
+def normal_form(calls: Sequence[Call], question: Question) -> str:
+    """A text that calls share which are equal for every row: without order, case and marks."""
+    forms = []
+    for call in calls:
+        schema = question.functions.get(call.function) or {}
+        known = schema.get("properties") or {}
+        arguments = {
+            name: _normal(value, _type_of(known.get(name)))
+            for name, value in call.arguments.items()
+        }
+        forms.append(json.dumps([call.function, arguments], ensure_ascii=False, sort_keys=True))
+    return json.dumps(sorted(forms), ensure_ascii=False)
+
+
+def _normal(value: Any, wanted: type | None = None) -> Any:
+    match value:
+        case str():
+            return _standard(value)
+        case list():
+            return list(map(_normal, value))
+        case dict():
+            return {name: _normal(each) for name, each in value.items()}
+        case int() if wanted is float and type(value) is int and abs(value) <= MOST_EXACT:
+            return float(value)
+    return value
 
 
 def _is_allowed(call: Call, expected: AllowedCall, schema: JsonObject) -> bool:

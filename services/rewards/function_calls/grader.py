@@ -5,7 +5,7 @@ import json
 from services.contracts.errors import InvalidRequest
 from services.contracts.rewards.graders import FunctionCallsGrader
 from services.rewards.function_calls.answers import calls_of
-from services.rewards.function_calls.check import are_allowed
+from services.rewards.function_calls.check import are_allowed, normal_form
 from services.rewards.function_calls.rows import read_question
 from services.rewards.interface import RewardFailed, Sample, Score
 
@@ -30,9 +30,12 @@ class FunctionCalls:
         if calls is None and not question.calls:
             calls = []
         value = float(calls is not None and are_allowed(calls, question))
-        extracted = None
+        extracted = vote = None
         if calls is not None:
+            vote = normal_form(calls, question)
             stated = [{"name": each.function, "arguments": each.arguments} for each in calls]
             extracted = json.dumps(stated, ensure_ascii=False)
         measures = {"accuracy": value} if question.category else {}
-        return Score(value, extracted=extracted, group=question.category, measures=measures)
+        return Score(
+            value, extracted=extracted, group=question.category, measures=measures, vote=vote
+        )

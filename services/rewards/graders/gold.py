@@ -1,7 +1,7 @@
 """Graders that compare an answer with the golds of its row, without a model or a template."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from typing import Any, Protocol
@@ -30,10 +30,15 @@ from services.rewards.interface import RewardFailed, Sample, Score
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the answer is correct, and the part that was compared (None: there was none)."""
+    """Whether the answer is correct, and the part that was compared (None: there was none).
+
+    ``vote`` is the normal form of that part where it is another text: answers with the same one
+    have the same grade.
+    """
 
     correct: bool
     extracted: str | None
+    vote: str | None = field(default=None, compare=False)
 
 
 class Matcher(Protocol):
@@ -82,7 +87,7 @@ class GoldMatch:
         except InvalidRequest as error:
             raise RewardFailed(error.message) from error
         verdict = self._matcher.grade(sample.answer, sample.gold)
-        return Score(float(verdict.correct), extracted=verdict.extracted)
+        return Score(float(verdict.correct), extracted=verdict.extracted, vote=verdict.vote)
 
 
 class ExactMatch:
@@ -101,7 +106,8 @@ class ExactMatch:
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
         """Grade the whole answer; ``extracted`` is the stripped answer as written."""
         stripped = answer.strip()
-        return Verdict(matches_any(stripped, golds, ignore_case=self._ignore_case), stripped)
+        correct = matches_any(stripped, golds, ignore_case=self._ignore_case)
+        return Verdict(correct, stripped, stripped.casefold() if self._ignore_case else None)
 
 
 def matches_any(text: str, golds: Sequence[str], *, ignore_case: bool) -> bool:
@@ -157,7 +163,8 @@ class RegexMatch:
         if captured is None:
             return Verdict(correct=False, extracted=None)
         extracted = _decode(captured).strip()
-        return Verdict(matches_any(extracted, golds, ignore_case=self._ignore_case), extracted)
+        correct = matches_any(extracted, golds, ignore_case=self._ignore_case)
+        return Verdict(correct, extracted, extracted.casefold() if self._ignore_case else None)
 
 
 def _compared_group(pattern: Any, param: str) -> str | int | None:
@@ -183,6 +190,10 @@ def _cause(error: Exception) -> str:
     return cause.decode("utf-8", "replace") if isinstance(cause, bytes) else str(error)
 
 
+MAX_ZEROS = 30
+"""At the end of a number that votes; more are written as an exponent."""
+
+
 class NumericMatch:
     """Correct when ``|number - gold| <= max(absolute, relative * |gold|)``, in decimals."""
 
@@ -202,7 +213,7 @@ class NumericMatch:
         if number is None:
             return Verdict(correct=False, extracted=None)
         written, value = number
-        return Verdict(any(self._equal(value, gold) for gold in golds), written)
+        return Verdict(any(self._equal(value, gold) for gold in golds), written, _shortest(value))
 
     def _equal(self, value: Decimal, gold: str) -> bool:
         number = stated_number(gold)
@@ -214,6 +225,19 @@ class NumericMatch:
         difference = ARITHMETIC.subtract(value, expected).copy_abs()
         relative = ARITHMETIC.multiply(self._relative, expected.copy_abs())
         return difference <= max(self._absolute, relative)
+
+
+def _shortest(value: Decimal) -> str:
+    """A number in a form that equal numbers share, of all its digits: 18.00 is 18, and 1E+1 10."""
+    sign, digits, exponent = value.as_tuple()
+    written = "".join(map(str, digits)).lstrip("0")
+    shortened = written.rstrip("0")
+    if not shortened or not isinstance(exponent, int):
+        return "0"
+    exponent += len(written) - len(shortened)
+    zeros = "0" * exponent if 0 < exponent <= MAX_ZEROS else ""
+    power = f"e{exponent}" if exponent and not zeros else ""
+    return f"{'-' if sign else ''}{shortened}{zeros}{power}"
 
 
 class BoxedIntegerMatch:
@@ -277,7 +301,8 @@ class ToolCallMatch:
         calls, outcome = predict(answer, self._path)
         extracted = as_text(calls) if outcome is ExtractionOutcome.PARSED else None
         correct = any(self._comparison.equal(CallSample(self._gold(gold), calls)) for gold in golds)
-        return Verdict(correct, extracted)
+        vote = None if extracted is None else self._comparison.normal_calls(calls)
+        return Verdict(correct, extracted, vote)
 
     def _gold(self, gold: str) -> Calls:
         found = extract_json(gold)

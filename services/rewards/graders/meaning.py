@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from services.contracts.errors import InvalidRequest
 from services.contracts.rewards.graders import MathGrader
 from services.rewards.answers.boxes import last_boxes
+from services.rewards.answers.writing import without_text_commands
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import MAX_CHARACTERS, Equality
+from services.rewards.mathematics.notation import is_name, normal, split
+from services.rewards.mathematics.numbers import read_quantity
 from services.rewards.rules import normalize
 
 
@@ -33,7 +36,29 @@ class MathMatch:
         is_right = box.strip() in golds or await self._mathematics.any_equal(
             golds, box, ordered=self._settings.ordered
         )
-        return Score(float(is_right), extracted=box.strip())
+        vote = normal_box(box, ordered=self._settings.ordered)
+        return Score(float(is_right), extracted=box.strip(), vote=vote)
+
+
+def normal_box(box: str, *, ordered: bool = False) -> str:
+    """A text that boxes share which are plainly equal: the values of numbers, and other parts
+    without spaces and in one notation. Formulas that only computing shows to be equal have several.
+    """
+    if len(box) > MAX_CHARACTERS:
+        return box
+    parts = list(map(_normal_part, split(normal(box), ",").parts))
+    return ", ".join(parts if ordered else sorted(parts))
+
+
+def _normal_part(part: str) -> str:
+    sides = split(part, "=").parts
+    if len(sides) == 2 and is_name(sides[0]):
+        part = sides[1]
+    quantity = read_quantity(part)
+    if quantity is None:
+        return "".join(without_text_commands(part).split())
+    percent = "%" if quantity.is_percent else ""
+    return f"{quantity.value}{percent} {quantity.unit or ''}".rstrip()
 
 
 def expression(gold: str) -> str:

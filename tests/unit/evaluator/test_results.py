@@ -137,6 +137,21 @@ def test_a_row_written_before_samples_were_numbered_is_the_first(path: Path) -> 
     assert [(each.index, each.sample) for each in read_rows(path)] == [(1, 0)]
 
 
+def test_equal_answers_vote_together_and_rows_without_a_vote_by_their_text() -> None:
+    answers = [("$18", "18"), ("18.00", "18"), ("18", None), ("20", None), ("20", None)]
+    totals = RunningTotals(len(answers))
+    for number, (extracted, vote) in enumerate(answers):
+        row = sample(0, number, extracted, gold="20")
+        row = row.model_copy(update={"vote": vote, "correct": extracted != "20"})
+        stored = row.model_dump_json(exclude={"vote"} if vote is None else set())
+        totals.add(ResultRow.model_validate_json(stored))
+
+    majority = totals.metrics().majority
+
+    assert majority is not None
+    assert majority.mean == 1.0
+
+
 def test_metrics_of_several_samples_are_over_items() -> None:
     totals = RunningTotals(3, extracts=True)
     items: list[list[str | None]] = [["4", "4", "5"], ["5", None, "5"]]

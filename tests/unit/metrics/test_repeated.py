@@ -101,6 +101,15 @@ def test_the_majority_vote_counts_the_most_frequent_answer() -> None:
     assert votes.mean == pytest.approx((1 + 0 + 0.5 + 0 + 1) / 5)
 
 
+def test_an_answer_that_was_graded_differently_counts_by_its_share() -> None:
+    found = RepeatedSamples(3)
+    for correct in (True, False, True):
+        found.add(0, correct=correct, answer="x")
+    votes = found.majority()
+    assert votes is not None
+    assert votes.mean == pytest.approx(2 / 3)
+
+
 def test_without_compared_texts_there_is_no_majority() -> None:
     assert counted("--").majority() is None
 

@@ -234,6 +234,16 @@ def test_a_tag_without_a_call_is_not_left_out() -> None:
     assert grades(ALLOWED_AREA, area, f"<tool_call>{{plan</tool_call>{area}") == [1.0, 0.0]
 
 
+def test_equal_calls_vote_together() -> None:
+    asked = row("parallel", ALLOWED_AREA, ALLOWED_TRIP)
+    area, trip = "triangle.area(base=10, height=6)", "plan(stops=['Lima', 'La Paz'])"
+    other = "triangle.area(height=6.0, base=10)"
+    answers = [f"[{area}, {trip}]", f"[{trip.replace('La Paz', 'la-paz')}, {other}]", f"[{area}]"]
+    votes = [each.vote for each in scores("parallel", *((asked, each) for each in answers))]
+    assert votes[0] == votes[1] != votes[2]
+    assert scores("simple", (row("simple", ALLOWED_AREA), "none"))[0].vote is None
+
+
 def test_calls_in_python_syntax_may_lack_their_brackets() -> None:
     assert calls_of("f(x=1), g(y=2)") == calls_of("[f(x=1), g(y=2)]")
 

@@ -17,6 +17,7 @@ from services.contracts.rewards.graders import (
     RegexGrader,
     ToolCallsGrader,
 )
+from services.metrics.repeated import RepeatedSamples
 from services.rewards.graders.gold import Verdict, matcher
 from tests.support.rewards import failure, rewarded, score, trajectory
 
@@ -444,3 +445,48 @@ def test_the_letter_of_the_chosen_option_is_read(answer: str, letter: str | None
     for gold in ("B", "b", "1"):
         verdict = grade(ChoiceGrader(options=4), answer, gold)
         assert verdict == Verdict(letter == "B", letter)
+
+
+def majority(settings: GoldGrader, gold: str, *answers: str) -> float:
+    """The majority vote of one item."""
+    repeated = RepeatedSamples(len(answers))
+    for answer in answers:
+        found = grade(settings, answer, gold)
+        vote = found.extracted if found.vote is None else found.vote
+        repeated.add(0, correct=found.correct, answer=vote)
+    estimate = repeated.majority()
+    assert estimate is not None
+    return estimate.mean
+
+
+def test_equal_answers_vote_together() -> None:
+    numbers = ["It is $18", "$18", "18", "18", "So 18.00.", "20", "20", "20"]
+    assert majority(NumericGrader(), "18", *numbers) == 1.0
+    words = ["Paris", "paris ", "PARIS", "Lyon", "Lyon"]
+    assert majority(ExactGrader(ignore_case=True), "paris", *words) == 1.0
+    assert majority(ExactGrader(), "Paris", *words) == 0.0
+    pattern = RegexGrader(pattern="(\\w+)", ignore_case=True)
+    assert majority(pattern, "paris", *words) == 1.0
+    calls = [
+        *('[{"toolName": "a", "paramList": {"x": 1, "y": 2}}, {"toolName": "b"}]',),
+        *('[{"toolName": "b"}, {"toolName": "a", "paramList": {"y": "2", "x": 1}}]',),
+    ]
+    wrong = ['[{"toolName": "c"}]'] * 2
+    assert majority(ToolCallsGrader(), calls[0], *calls, calls[1], *wrong) == 1.0
+
+
+def test_an_answer_without_calls_does_not_vote() -> None:
+    assert grade(ToolCallsGrader(), "none", "[]").vote is None
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False), st.integers(0, 5), st.decimals(places=2))
+def test_numbers_vote_together_if_they_are_equal(
+    number: Decimal, zeros: int, other: Decimal
+) -> None:
+    exact = matcher(NumericGrader(relative_tolerance=0.0))
+    written = f"{number:f}" if abs(number.adjusted()) < 99 else str(number)
+    longer = f"{written}.{'0' * zeros}" if "." not in written and "E" not in written else written
+    votes = [exact.grade(each, ["1"]).vote for each in (written, longer, f"${longer}", str(other))]
+    assert votes[0] == votes[1] == votes[2]
+    if other.is_finite():
+        assert (votes[0] == votes[3]) == (number == other)

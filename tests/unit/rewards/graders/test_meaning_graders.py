@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from services.contracts.rewards.graders import MathGrader, TokenF1Grader
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.factory import RewardFactory
-from services.rewards.graders.meaning import token_f1
+from services.rewards.graders.meaning import normal_box, token_f1
 from services.rewards.interface import Sample, Score
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=6)
@@ -53,6 +53,24 @@ def test_the_last_box_is_compared_by_its_meaning() -> None:
     assert [score.value for score in found] == [1.0] * len(right) + [0.0] * (len(wrong) + 1)
     assert found[0].extracted == "0.5"
     assert found[-1].extracted is None, "an answer without a box is unparsable"
+
+
+@pytest.mark.parametrize(
+    ("boxes", "are_one"),
+    [
+        (["\\frac{1}{2}", "0.5", "1/2", "\\dfrac12", " .50"], True),
+        (["x = 5", "5", "5.0", "\\text{5}"], True),
+        (["1, 2", "2,1"], True),
+        (["x+1", "x + 1", "x  +1"], True),
+        (["1,000", "1000", "1{,}000"], True),
+        (["(1, 2)", "(2, 1)"], False),
+        (["5\\%", "5"], False),
+        (["0.333", "\\frac13"], False),
+    ],
+)
+def test_boxes_vote_together_if_they_are_plainly_equal(boxes: list[str], are_one: bool) -> None:
+    assert (len(set(map(normal_box, boxes))) == 1) is are_one
+    assert normal_box("1, 2", ordered=True) != normal_box("2, 1", ordered=True)
 
 
 def test_the_order_of_a_list_matters_by_option() -> None:
