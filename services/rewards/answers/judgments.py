@@ -80,8 +80,8 @@ def judged_label(answer: str, labels: Sequence[str]) -> str | None:
     except ValueError:
         objects, words = [], _of_broken_object(text, "label", r'[^"\\\n]*') or ""
     stated = [label for each in objects if (label := _field(each, "label")) is not None]
-    label = stated[-1] if stated else words.strip()
-    if label not in labels and isinstance(label, str) and not stated:
+    label: Any = stated[-1] if stated else words.strip()
+    if not stated and label not in labels:
         label = label.strip("\"'`*.")
     return label if isinstance(label, str) and label in labels else None
 
@@ -89,7 +89,9 @@ def judged_label(answer: str, labels: Sequence[str]) -> str | None:
 def _objects(text: str) -> tuple[list[Mapping[str, Any]], str]:
     """The JSON objects of a text, and the text around them. Raises `ValueError` for one that is
     broken or cut off: what is written within it is not what the answer says."""
-    objects, around, end = [], [], 0
+    objects: list[Mapping[str, Any]] = []
+    around: list[str] = []
+    end = 0
     while begin := _OBJECT.search(text, end):
         try:
             value, stop = _DECODER.raw_decode(text, begin.start())
@@ -118,7 +120,7 @@ def _of_broken_object(text: str, name: str, pattern: str) -> str | None:
     if not text.rstrip("` \n\t").endswith("}"):
         return None
     found = re.findall(rf'"{re.escape(name)}"\s*:\s*"?({pattern})"?\s*[,}}\n]', text)
-    return found[0] if len(set(found)) == 1 else None
+    return str(found[0]) if len(set(found)) == 1 else None
 
 
 def _in_words(text: str, most: float) -> float | None:

@@ -81,7 +81,9 @@ class Chemistry:
             return None
         key = question.keys[0]
         is_text = key in (COUNT, CHOICE) or (question.task == "mol_und" and key != SCAFFOLD)
-        found = None if is_text else await self._asked({"measure": "canonical"}, extracted)
+        found: str | None = (
+            None if is_text else await self._asked({"measure": "canonical"}, extracted)
+        )
         return extracted.casefold() if is_text else found
 
     async def _graded(self, question: Question, answer: str | None) -> Score:
