@@ -100,7 +100,8 @@ class Sampling(Request):
         default=0,
         ge=0,
         le=2**31 - 1,
-        description="Seed of an item's first sample; each further sample adds 1.",
+        description="Seed from which the seed of each answer is derived, with the number of its "
+        "row and of its sample; the same for every model. Null: the engine draws one.",
     )
 
 

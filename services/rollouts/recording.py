@@ -1,7 +1,6 @@
 """The record of a rollout in progress: its turns and all its tokens."""
 
 import asyncio
-import hashlib
 import math
 import time
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from services.contracts.base import JsonObject
 from services.contracts.failures import LeftOut
 from services.contracts.rollouts.agent_sessions import EnvironmentRecord
 from services.contracts.rollouts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
+from services.inference.seeds import derived_seed
 from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.base import Episode, EpisodeStart
@@ -119,13 +119,11 @@ class Recording:
         """The next turn's seed, distinct for every prompt, sample and turn."""
         if self._seed is None:
             return None
-        place = f"{self._seed}/{self._seed_index}/{self._sample_index}/{len(self.turns)}"
-        return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest())
+        return derived_seed(self._seed, self._seed_index, self._sample_index, len(self.turns))
 
     def episode_start(self) -> EpisodeStart:
         """What environments learn of the rollout; all samples of a prompt begin alike."""
-        place = f"{self._seed}/{self._seed_index}/environment"
-        seed = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest()) >> 1
+        seed = derived_seed(str(self._seed), self._seed_index, "environment") >> 1
         return EpisodeStart(self.prompt.extra, seed)
 
     def enter(self, episode: Episode) -> None:

@@ -105,7 +105,11 @@ class SamplingParams(Request):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
         Field(default=None, description="Reasoning effort that is asked for.")
     )
-    seed: StrictInt | None = Field(default=None, description="Seed of the sampling.")
+    seed: StrictInt | None = Field(
+        default=None,
+        description="Seed of the sampling. Unless the temperature is 0, the seed of each request "
+        "is derived from it and from what is judged. Null: the server draws one.",
+    )
     temperature: Number | None = Field(
         default=None, ge=0.0, le=2.0, description="Sampling temperature."
     )

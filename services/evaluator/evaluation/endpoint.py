@@ -18,6 +18,7 @@ from services.evaluator.serving import LocalModel, served
 from services.inference.causes import cause_of
 from services.inference.clients.chat import ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed, model_retries
+from services.inference.seeds import SEEDS, derived_seed
 from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import check_template_reads
 from services.rollouts.loop import ENGINE
@@ -49,6 +50,7 @@ class Unanswered:
     left_out: LeftOut | None = None
 
 
+FIRST_TURN = 0
 QUEUE_SECONDS = 600.0
 SLOWEST_TOKENS_PER_SECOND = 10.0
 """The slowest generation that an attempt waits for, after the time in the queue."""
@@ -78,11 +80,13 @@ class Endpoint:
     ) -> Answer | Unanswered:
         """Sample a reply to a conversation; one without text, such as a tool call, is empty.
 
-        Every ``sample`` of a conversation has its own seed; with the same seed all would be equal.
+        Every sample of every row has a seed of its own, which does not depend on the model. It is
+        that of the first turn of a conversation with tools.
         """
         settings = self._settings
-        if sample.sample and self._seed is not None:
-            settings = {**settings, "seed": (self._seed + sample.sample) % 2**31}
+        if self._seed is not None:
+            seed = derived_seed(self._seed, sample.index, sample.sample, FIRST_TURN)
+            settings = {**settings, "seed": seed % SEEDS}
         request = ChatRequest(model=self._model, messages=list(messages), **settings)
         try:
             completion = await self._client.chat(request)

@@ -1,5 +1,7 @@
 """OpenAI's graders that ask a language model for a score or a label."""
 
+import json
+
 from services.contracts.base import JsonObject
 from services.contracts.rewards.openai_graders import (
     GraderMessage,
@@ -8,6 +10,7 @@ from services.contracts.rewards.openai_graders import (
     ScoreModelGrader,
     TextPart,
 )
+from services.inference.seeds import SEEDS, derived_seed
 from services.rewards.graders.template import render
 from services.rewards.interface import Sample, Score
 from services.rewards.judge import Judge, JudgeRequest, read_label, read_number
@@ -93,10 +96,18 @@ def _request(
         max_tokens=sampling.max_completions_tokens,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
-        seed=sampling.seed,
+        seed=_seed(sampling, messages),
         reasoning_effort=sampling.reasoning_effort,
         response_format={
             "type": "json_schema",
             "json_schema": {"name": "grade", "strict": True, "schema": schema},
         },
     )
+
+
+def _seed(sampling: SamplingParams, messages: list[JsonObject]) -> int | None:
+    """The seed of one verdict: that of the grader, with what is judged. Greedy verdicts do not
+    depend on it and keep the grader's, under which they are found again."""
+    if sampling.seed is None or sampling.temperature == 0:
+        return sampling.seed
+    return derived_seed(sampling.seed, json.dumps(messages)) % SEEDS

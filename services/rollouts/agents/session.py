@@ -1,6 +1,5 @@
 """One agent's session: its requests are answered by the policy, token by token on record."""
 
-import hashlib
 import secrets
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts.multi_turn import RolloutSampling
 from services.dialects.exchange import Call, ModelAnswer, ModelRequest
+from services.inference.seeds import derived_seed
 from services.inference.token_engine.base import (
     EngineFailed,
     SampledTokens,
@@ -164,8 +164,7 @@ class AgentSession:
     def _turn_seed(self, number: int) -> int | None:
         if self._seed is None:
             return None
-        place = f"{self._seed}/{number}".encode()
-        return int.from_bytes(hashlib.blake2b(place, digest_size=4).digest())
+        return derived_seed(self._seed, number)
 
     def _recorded(
         self,

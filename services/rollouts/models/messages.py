@@ -9,6 +9,7 @@ from services.datasets.record import RowError, StrictDecoder
 from services.inference.chat_answers import ToolCall
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import ServiceFailed
+from services.inference.seeds import SEEDS
 from services.inference.token_engine.base import EngineFailed
 from services.rollouts.models.base import Conversation, ModelTurn
 from services.rollouts.parsers import ParsedCall
@@ -58,7 +59,7 @@ class MessageModel:
             messages=list(messages),
             tools=list(tools) or None,
             max_tokens=recording.tokens_left,
-            seed=None if seed is None else seed % 2**31,
+            seed=None if seed is None else seed % SEEDS,
             **self._settings,
         )
         try:

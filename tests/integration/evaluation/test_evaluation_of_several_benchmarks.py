@@ -75,7 +75,7 @@ def test_each_benchmark_has_its_own_sampling_prompt_grader_and_metrics(tmp_path:
         body["messages"][0]["content"] for body in server.bodies if body["max_tokens"] == 7
     ]
     assert by_sampling == ["Add."] * 8
-    assert {body["seed"] for body in server.bodies if body["max_tokens"] == 7} == {5, 6}
+    assert len({body["seed"] for body in server.bodies if body["max_tokens"] == 7}) == 8
     progress = job.reports("progress")[-1]
     assert (progress["step"], progress["total_steps"]) == (16, 16)
 

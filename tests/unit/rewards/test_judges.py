@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.models.registered import RemoteModel
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.interface import RewardFailed, RewardFailureKind
 from services.rewards.judge import read_label, read_number
@@ -118,9 +119,23 @@ def test_a_score_model_is_asked_for_a_json_number(server: ScriptedServer) -> Non
         "be brief",
         "2+2? It is four.",
     ]
-    assert (body["max_tokens"], body["temperature"], body["seed"]) == (50, 0.5, 7)
+    assert (body["max_tokens"], body["temperature"]) == (50, 0.5)
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["result"] == {"type": "number", "minimum": 0, "maximum": 10}
+
+
+def test_verdicts_on_other_answers_are_sampled_with_other_seeds(server: ScriptedServer) -> None:
+    def seed_of(sample: Trajectory, **sampling: Any) -> int:
+        server.script = [says('{"steps": [], "result": 1}')]
+        params = {**SCORE["sampling_params"], **sampling}
+        score(sample, SCORE | {"model": by_url(server), "sampling_params": params})
+        return server.requests[-1][1]["seed"]
+
+    other = trajectory("It is five.", extra={"question": "2+2?", "rubric": "be brief"})
+    drawn = [seed_of(each) for each in (SAMPLE, other, SAMPLE)]
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert all(0 <= seed < 2**31 for seed in drawn)
+    assert [seed_of(each, temperature=0) for each in (SAMPLE, other)] == [7, 7], "are kept"
 
 
 @pytest.mark.parametrize(
