@@ -11,7 +11,14 @@ from services.contracts.evaluation.metrics import Direction, MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate
 from services.contracts.jobs import JobStatus
 from services.metrics.macro_average import share_items
-from services.metrics.main_metric import estimate_of, main_metric, mean_of_independent
+from services.metrics.main_metric import (
+    ACCURACY,
+    MEAN_SCORE,
+    estimate_of,
+    main_metric,
+    mean_of_independent,
+)
+from services.metrics.missing_scores import worst_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,8 @@ class BenchmarkKey:
     """What evaluations must share for their main metrics to be comparable.
 
     ``grading`` is the grader with all its settings, the passing score and the declared metric.
-    ``benchmark`` is the one by name; another prompt than its own makes another benchmark.
+    ``benchmark`` is the one by name; another prompt than its own makes another benchmark. ``rows``
+    counts those that were asked, also if the infrastructure lost their samples.
     ``metric`` is the main one of the newest result.
     """
 
@@ -28,7 +36,7 @@ class BenchmarkKey:
     split: SplitName | None
     grader: str
     grading: str
-    items: int
+    rows: int
     samples_per_item: int
     direction: Direction
     metric: str = field(compare=False)
@@ -121,7 +129,8 @@ def _benchmark(
         split=outcome.split,
         grader=outcome.grader.type,
         grading=f"{outcome.grader.model_dump_json()} {outcome.pass_threshold} {declared}",
-        items=metrics.samples if metrics.items is None else metrics.items,
+        # Whatever the infrastructure lost of them: every row is asked as often as any other.
+        rows=(metrics.samples + metrics.left_out) // metrics.samples_per_item,
         samples_per_item=metrics.samples_per_item,
         metric=main.name,
         direction=main.direction,
@@ -186,14 +195,24 @@ def _better(column: Iterable[LeaderboardCell], cell: LeaderboardCell) -> int:
 
     Those whose main metric is another one are not compared.
     """
-    comparable = (each for each in column if each.main.name == cell.main.name)
-    return sum(_order(each) > _order(cell) for each in comparable)
+    comparable = [each for each in column if each.main.name == cell.main.name]
+    known = (each.metrics.worst_score for each in comparable)
+    worst = worst_score(
+        [each for each in known if each is not None],
+        higher_is_better=cell.main.direction == "maximize",
+    )
+    return sum(_order(each, worst) > _order(cell, worst) for each in comparable)
 
 
-def _order(cell: LeaderboardCell) -> tuple[bool, float]:
-    if cell.main.mean is None:
+def _order(cell: LeaderboardCell, worst: float) -> tuple[bool, float]:
+    """What is higher for a better result, if a sample without a score counts as ``worst``."""
+    main, metrics = cell.main, cell.metrics
+    if main.mean is None:
         return False, -math.inf
-    if cell.main.direction == "maximize":
-        return True, cell.main.mean
-    # Samples without a score are not in the mean: a model must not gain by giving none.
-    return cell.metrics.errors == 0, -cell.main.mean
+    sign = 1 if main.direction == "maximize" else -1
+    if main.name == MEAN_SCORE and metrics.worst_score is not None:
+        missing = metrics.errors / metrics.samples
+        return True, sign * (main.mean + missing * (worst - metrics.worst_score))
+    # Other numbers than shares may leave such samples out: a model must not gain by giving none.
+    is_share = main.name == ACCURACY or main.not_averaged is None
+    return is_share or metrics.errors == 0, sign * main.mean

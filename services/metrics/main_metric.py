@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
+from typing import TypeVar
 
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, declared_metric
 from services.contracts.evaluation.metrics import Direction, MainMetric
@@ -12,6 +14,8 @@ from services.contracts.rewards.rewards import EnvironmentReward, EvaluationGrad
 ACCURACY, MEAN_SCORE = "accuracy", "mean_score"
 LOWER = "lower scores are better"
 NO_SHARE = "it is not a share of answers"
+_Z95 = NormalDist().inv_cdf(0.975)
+_Mean = TypeVar("_Mean", MainMetric, MeasureEstimate, ItemEstimate)
 
 
 def main_metric(outcome: BenchmarkOutcome) -> MainMetric | None:
@@ -53,6 +57,26 @@ def estimate_of(found: MainMetric | MeasureEstimate) -> ItemEstimate | None:
     return ItemEstimate(mean=found.mean, stderr=found.stderr, ci95=found.ci95)
 
 
+def with_zeros(found: _Mean, counted: int, missing: int) -> _Mean:
+    """A mean of shares over ``counted`` answers, as one over these and ``missing`` ones of 0.
+
+    It is the product of the mean and of the share that is counted, with the standard error of a
+    product of independent estimates (delta method); the interval widens alike.
+    """
+    mean = found.mean
+    if mean is None or not missing:
+        return found
+    share = counted / (counted + missing)
+    spread = mean * math.sqrt(share * (1 - share) / (counted + missing))
+    update: dict[str, object] = {"mean": mean * share}
+    if found.stderr is not None:
+        update["stderr"] = math.hypot(share * found.stderr, spread)
+    if found.ci95 is not None:
+        low, high = (math.hypot(share * (end - mean), _Z95 * spread) for end in found.ci95)
+        update["ci95"] = (max(0.0, mean * share - low), min(1.0, mean * share + high))
+    return found.model_copy(update=update)
+
+
 def metric_of(
     name: str, found: ItemEstimate | MeasureEstimate | None, not_averaged: str | None = None
 ) -> MainMetric:
@@ -65,15 +89,7 @@ def _declared(
     name: str, direction: Direction, grader: EvaluationGrader, metrics: EvaluationMetrics
 ) -> MainMetric:
     if name == MEAN_SCORE:
-        return MainMetric(
-            name=name,
-            direction=direction,
-            mean=metrics.mean_score,
-            stderr=metrics.mean_score_stderr,
-            ci95=metrics.mean_score_ci95,
-            share=False,
-            not_averaged=_other_scale(direction, grader),
-        )
+        return _mean_score(direction, grader, metrics)
     if name == "majority":
         return metric_of("majority", metrics.majority)
     if name == "pass_at_k":
@@ -82,6 +98,24 @@ def _declared(
             f"pass@{metrics.samples_per_item}", by_k.get(str(metrics.samples_per_item))
         )
     return metric_of(ACCURACY, accuracy_of(metrics))
+
+
+def _mean_score(
+    direction: Direction, grader: EvaluationGrader, metrics: EvaluationMetrics
+) -> MainMetric:
+    found = MainMetric(
+        name=MEAN_SCORE,
+        direction=direction,
+        mean=metrics.mean_score,
+        stderr=metrics.mean_score_stderr,
+        ci95=metrics.mean_score_ci95,
+        share=False,
+        not_averaged=_other_scale(direction, grader),
+    )
+    if metrics.worst_score is None and found.not_averaged is None:
+        # Results of earlier versions leave samples without a score out of the mean.
+        return with_zeros(found, metrics.samples - metrics.errors, metrics.errors)
+    return found
 
 
 def _with_scale(metric: MainMetric) -> MainMetric:

@@ -1,10 +1,10 @@
 """Scores of items of which some are missing, such as those that a grader could not give.
 
 A missing score never helps: it counts as the worst one of all that are compared, or as 0 where
-that is worse.
+that is worse. What the infrastructure lost is not missing: it is left out beforehand.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ def mean_score(scores: Collection[Score], *, higher_is_better: bool) -> float | 
     given = [score for score in scores if score is not None]
     if not scores or (not given and not higher_is_better):
         return None
-    worst = _worst(given, higher_is_better=higher_is_better)
+    worst = worst_score(given, higher_is_better=higher_is_better)
     return sum(_filled(scores, worst)) / len(scores)
 
 
@@ -61,11 +61,12 @@ def _both_filled(
     baseline: Sequence[Score], candidate: Sequence[Score], *, higher_is_better: bool
 ) -> tuple[list[float], list[float]]:
     given = [score for score in (*baseline, *candidate) if score is not None]
-    worst = _worst(given, higher_is_better=higher_is_better)
+    worst = worst_score(given, higher_is_better=higher_is_better)
     return _filled(baseline, worst), _filled(candidate, worst)
 
 
-def _worst(given: Sequence[float], *, higher_is_better: bool) -> float:
+def worst_score(given: Iterable[float], *, higher_is_better: bool) -> float:
+    """What a missing score counts as among the ``given`` ones."""
     return min([0.0, *given]) if higher_is_better else max([0.0, *given])
 
 

@@ -130,9 +130,17 @@ class RepeatedSamples:
         return bounded_mean(correct, sizes, sum(sizes))
 
     def pass_at(self, k: int) -> Estimate:
-        """The mean of pass@k over the items that have ``k`` samples; needs at least one."""
-        seen = [item for item in self._seen() if self._samples[item] >= k]
-        values = [pass_at_k(self._samples[item], self._correct[item], k) for item in seen]
+        """The mean of pass@k over all items; needs at least one.
+
+        An item with fewer than ``k`` samples, as others were lost, counts with all that it has:
+        that is at most its pass@k on average, so that losses never raise the mean, which has the
+        same items for every ``k``.
+        """
+        seen = self._seen()
+        values = [
+            pass_at_k(self._samples[item], self._correct[item], min(k, self._samples[item]))
+            for item in seen
+        ]
         return bounded_mean(values, [1] * len(seen), sum(self._samples))
 
     def majority(self) -> Estimate | None:

@@ -1,7 +1,7 @@
 """Comparisons of evaluations, computed from their result rows."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +26,7 @@ from services.contracts.rewards.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts
 from services.jobs.job import Job
 from services.jobs.store import get_job
+from services.metrics.missing_scores import worst_score
 
 SIGNIFICANCE = 0.05
 """Family-wise error rate of all tests."""
@@ -187,24 +188,32 @@ def _with_verdict(found: PairedComparison, p_adjusted: float) -> PairedCompariso
 
 @dataclass
 class _Items:
-    """The items of a benchmark, by row: all, those without a grade, and the values of the rest."""
+    """The items of a benchmark, by row: all, those without a grade, and the values of the samples
+    that were not left out; None is a missing score."""
 
     seen: set[int] = field(default_factory=set)
     ungraded: set[int] = field(default_factory=set)
-    samples: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    samples: dict[int, list[float | None]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, row: SampleResult, value: ComparedValue) -> None:
         """Count one row."""
         self.seen.add(row.index)
         if row.correct is None:
             self.ungraded.add(row.index)
-        found = _value(row, value)
-        if found is not None:
-            self.samples[row.index].append(found)
+        if row.left_out is None:
+            self.samples[row.index].append(_value(row, value))
 
-    def values(self) -> dict[int, float]:
-        """The value of each item that has one, averaged over its samples."""
-        return {index: sum(each) / len(each) for index, each in self.samples.items()}
+    @property
+    def given(self) -> Iterator[float]:
+        """The values of all samples that have one."""
+        return (value for each in self.samples.values() for value in each if value is not None)
+
+    def values(self, worst: float) -> dict[int, float]:
+        """The value of each item, averaged over its samples; a missing one is ``worst``."""
+        return {
+            index: sum(worst if value is None else value for value in each) / len(each)
+            for index, each in self.samples.items()
+        }
 
 
 def _read(job_dir: Path, values: Mapping[str | None, ComparedValue]) -> Mapping[str | None, _Items]:
@@ -217,8 +226,6 @@ def _read(job_dir: Path, values: Mapping[str | None, ComparedValue]) -> Mapping[
 
 
 def _value(row: SampleResult, value: ComparedValue) -> float | None:
-    if row.left_out is not None:
-        return None
     if value == "correct":
         return float(row.correct is True)
     if row.correct is None:
@@ -229,7 +236,10 @@ def _value(row: SampleResult, value: ComparedValue) -> float | None:
 def _compare(before: _Items, after: _Items, pair: Pair) -> PairedComparison:
     from services.metrics.paired import compare  # noqa: PLC0415 - with numpy, which an idle gateway does without
 
-    ours, theirs = before.values(), after.values()
+    worst = worst_score(
+        [*before.given, *after.given], higher_is_better=pair.direction == "maximize"
+    )
+    ours, theirs = before.values(worst), after.values(worst)
     shared = sorted(ours.keys() & theirs.keys())
     if not shared:
         name = _named(pair.candidate, pair.theirs)

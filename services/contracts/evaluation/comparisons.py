@@ -20,8 +20,8 @@ class CompareEvaluations(Request):
     )
     value: ComparedValue | None = Field(
         default=None,
-        description="Value to compare: `correct` (ungraded items count as wrong) or `score` "
-        "(ungraded items are excluded). Null: the score for benchmarks whose metric is "
+        description="Value to compare: `correct` (ungraded samples count as wrong) or `score` "
+        "(they count as the worst score of both, or as 0 where that is worse). Null: the score for benchmarks whose metric is "
         "mean_score, correctness for others.",
     )
 
@@ -58,8 +58,8 @@ class PairedComparison(Resource):
     )
     items: int = Field(description="Number of compared items.")
     left_out: int = Field(
-        description="Number of items that are not compared: only one evaluation has a value of "
-        "them."
+        description="Number of items that are not compared: an evaluation lacks them, or the "
+        "infrastructure lost all its samples of them."
     )
     baseline_errors: int = Field(
         description="Number of items of the baseline with a sample that has no grade."

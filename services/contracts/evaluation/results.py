@@ -93,7 +93,7 @@ class EvaluationMetrics(Resource):
     of these. Samples that were ``left_out`` are in no other number. With several samples per item
     ``accuracy`` is avg@n. ``stderr`` is the standard error of the mean (n - 1 in the variance),
     ``ci95`` the Wilson score interval; both are over items, since samples of an item are alike.
-    ``mean_score`` is the mean over the scored samples, its interval normal.
+    ``mean_score`` counts a sample without a score as the ``worst_score``; its interval is normal.
     """
 
     samples: int = Field(
@@ -101,7 +101,8 @@ class EvaluationMetrics(Resource):
     )
     correct: int = Field(description="Number of correct samples.")
     errors: int = Field(
-        description="Number of samples without an answer or a score; they count as incorrect."
+        description="Number of samples without an answer or a score; they count as incorrect, "
+        "and as the worst score."
     )
     items: int | None = Field(default=None, description="Number of rows that were evaluated.")
     samples_per_item: int = Field(default=1, description="Number of answers per row.")
@@ -126,7 +127,9 @@ class EvaluationMetrics(Resource):
         description="Number of answers by what became of their JSON; null unless it was graded.",
     )
     pass_at_k: dict[str, ItemEstimate] | None = Field(
-        default=None, description="Unbiased pass@k by k; null with one sample per item."
+        default=None,
+        description="Unbiased pass@k by k; an item of which the infrastructure left fewer than k "
+        "samples counts with those. Null with one sample per item.",
     )
     majority: ItemEstimate | None = Field(
         default=None,
@@ -154,18 +157,22 @@ class EvaluationMetrics(Resource):
     )
     mean_score: float | None = Field(
         default=None,
-        description="Mean score of the scored samples, in the grader's unit; null: none was "
-        "scored.",
+        description="Mean score of the samples, in the grader's unit; one without a score counts "
+        "as worst_score. Null: none was scored, and 0 could be the best score.",
+    )
+    worst_score: float | None = Field(
+        default=None,
+        description="Worst score of a sample, or 0 where that is worse: what samples without a "
+        "score count as in mean_score. Null: mean_score leaves them out, as before this field "
+        "existed, or is null.",
     )
     mean_score_stderr: float | None = Field(
         default=None,
-        description="Standard error of the mean score, over items; null with fewer than two that "
-        "have a score.",
+        description="Standard error of the mean score, over items; null with fewer than two.",
     )
     mean_score_ci95: tuple[float, float] | None = Field(
         default=None,
-        description="95 % confidence interval of the mean score; null with fewer than two items "
-        "that have a score.",
+        description="95 % confidence interval of the mean score; null with fewer than two items.",
     )
     stderr: float = Field(description="Standard error of the accuracy, over items.")
     ci95: tuple[float, float] = Field(

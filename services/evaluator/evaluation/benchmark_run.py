@@ -49,6 +49,7 @@ class BenchmarkRun:
             extracts=isinstance(grader, EXTRACTING) if family is None else family.extracts,
             tool_calls=ToolCallTotals(grader) if isinstance(grader, ToolCallsGrader) else None,
             rules=SECOND_OPINION if family is None else family.measures,
+            lower_is_better=spec.lower_is_better,
         )
 
     @property

@@ -16,6 +16,7 @@ from services.contracts.failures import InfrastructureCause
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.metrics.measures import PLAIN, MeasureRules, Measures, mean_of_clusters
+from services.metrics.missing_scores import worst_score
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
 _GROUP = "tools"
@@ -66,13 +67,15 @@ class RunningTotals:
 
     ``seconds`` is the time spent generating, over all attempts. ``extracts``: the grader names what
     it compared, so that an answer without it is unparsable. ``tool_calls`` counts the calls in
-    answers, where these are graded. ``rules`` are those of the grader's measures.
+    answers, where these are graded. ``rules`` are those of the grader's measures. With
+    ``lower_is_better`` the worst score is the highest.
     """
 
     samples_per_item: int = 1
     extracts: bool = False
     tool_calls: ToolCallTotals | None = None
     rules: MeasureRules = PLAIN
+    lower_is_better: bool = False
     samples: int = 0
     correct: int = 0
     errors: int = 0
@@ -85,6 +88,7 @@ class RunningTotals:
     _left_out: Counter[InfrastructureCause] = field(default_factory=Counter)
     _parsing: Counter[ParsingOutcome] = field(default_factory=Counter)
     _scores: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _ungraded: Counter[int] = field(default_factory=Counter)
     _measures: Measures = field(init=False)
     _tool_use: ToolUseTotals = field(default_factory=ToolUseTotals)
     _repeated: RepeatedSamples = field(init=False)
@@ -117,6 +121,7 @@ class RunningTotals:
             self._measures.add(row.group, row.index, row.measures or {})
         if row.correct is None:
             self.errors += 1
+            self._ungraded[row.index] += 1
             self.unanswered += row.answer is None
         else:
             score = float(row.correct) if row.score is None else row.score
@@ -133,7 +138,8 @@ class RunningTotals:
     def metrics(self) -> EvaluationMetrics:
         """The outcome; needs at least one sample that is not left out."""
         share, majority = self._repeated.accuracy(), None
-        score = mean_of_clusters(self._scores) if self._scores else None
+        worst = self._worst_score()
+        score = None if worst is None else mean_of_clusters(self._filled(worst))
         pass_at_k: dict[str, ItemEstimate] | None = None
         if self.samples_per_item > 1:
             pass_at_k = {
@@ -159,6 +165,7 @@ class RunningTotals:
             tool_use=self._tool_use.metrics(),
             tool_calls=None if self.tool_calls is None else self.tool_calls.scores(),
             accuracy=share.mean,
+            worst_score=worst,
             mean_score=score.mean if score else None,
             mean_score_stderr=score.stderr if score else None,
             mean_score_ci95=score.ci95 if score else None,
@@ -169,6 +176,18 @@ class RunningTotals:
             generation_seconds=self.seconds,
             tokens_per_second=self.completion_tokens / self.seconds if self.seconds else 0.0,
         )
+
+    def _worst_score(self) -> float | None:
+        """What a sample without a score counts as; None if 0 could be the best score."""
+        given = [score for scores in self._scores.values() for score in scores]
+        if not given and self.lower_is_better:
+            return None
+        return worst_score(given, higher_is_better=not self.lower_is_better)
+
+    def _filled(self, worst: float) -> dict[int, list[float]]:
+        """The scores of each item, with those of its samples that have none."""
+        items = {**self._scores, **dict.fromkeys(self._ungraded.keys() - self._scores.keys(), [])}
+        return {item: [*given, *[worst] * self._ungraded[item]] for item, given in items.items()}
 
     def _measured(self) -> dict[str, dict[str, MeasureEstimate]]:
         lower = self.rules.lower_is_better

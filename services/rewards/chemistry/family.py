@@ -15,6 +15,7 @@ from services.metrics.main_metric import (
     estimate_of,
     mean_of_independent,
     metric_of,
+    with_zeros,
 )
 from services.metrics.measures import MeasureRules
 from services.rewards.chemistry.grader import Chemistry
@@ -73,7 +74,7 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
     ) -> MainMetric:
         """Return the mean over the sub-tasks of the published score of each, where all are shares.
 
-        Else the accuracy, and why.
+        A sample without an answer counts as 0 in it. Else the accuracy, and why.
         """
         scores = [
             (name, measures[name])
@@ -90,7 +91,10 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
         if not known or len(known) < len(scores):
             why = "a sub-task has too few graded answers for the error of its score"
             return metric_of(ACCURACY, accuracy_of(metrics), why)
-        return metric_of(names, mean_of_independent(known))
+        graded = metrics.samples - metrics.errors
+        return metric_of(
+            names, with_zeros(mean_of_independent(known), graded, metrics.unanswered)
+        )
 
     def may_regrade(
         self, settings: ChemistryGrader, environment: OperatorEnvironment

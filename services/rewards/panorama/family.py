@@ -8,7 +8,7 @@ from services.contracts.evaluation.metrics import MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics
 from services.contracts.rewards.graders import PanoramaGrader
 from services.core.operator_environment import OperatorEnvironment
-from services.metrics.main_metric import metric_of
+from services.metrics.main_metric import metric_of, with_zeros
 from services.metrics.measures import MeasureRules
 from services.rewards.families import RewardContext, RewardFamily
 from services.rewards.panorama.grader import CLASSES, Panorama
@@ -41,9 +41,11 @@ class PanoramaFamily(RewardFamily[PanoramaGrader]):
         read_question(fields, golds, settings.task)
 
     def main_metric(self, settings: PanoramaGrader, metrics: EvaluationMetrics) -> MainMetric:
-        """Return the published score of the task."""
+        """Return the published score of the task, in which a sample without an answer is 0."""
         name = _PUBLISHED[settings.task]
-        return metric_of(name, (metrics.measures or {}).get(settings.task, {}).get(name))
+        found = (metrics.measures or {}).get(settings.task, {}).get(name)
+        graded = metrics.samples - metrics.errors
+        return with_zeros(metric_of(name, found), graded, metrics.unanswered)
 
     def may_regrade(
         self,

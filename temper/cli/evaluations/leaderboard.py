@@ -115,7 +115,7 @@ def _heading(benchmark: BenchmarkKey, filename: str) -> str:
     graded = benchmark.benchmark or benchmark.grader
     metric = "" if benchmark.metric == ACCURACY else f"{benchmark.metric}, "
     lower = "lower is better, " if benchmark.direction == "minimize" else ""
-    return f"{filename} ({graded}, {metric}{lower}{split}{benchmark.items}{repeats})"
+    return f"{filename} ({graded}, {metric}{lower}{split}{benchmark.rows}{repeats})"
 
 
 def _cells(row: LeaderboardRow, board: Leaderboard) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def _document(board: Leaderboard, names: dict[str, str]) -> dict[str, Any]:
                 "grader": each.grader,
                 "metric": each.metric,
                 "direction": each.direction,
-                "items": each.items,
+                "items": each.rows,
                 "samples_per_item": each.samples_per_item,
             }
             for each in board.benchmarks

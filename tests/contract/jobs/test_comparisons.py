@@ -63,7 +63,7 @@ def test_candidates_are_tested_against_the_baseline_on_the_same_items(
     assert (second["difference"], second["p_value"], second["p_adjusted"]) == (0.0, 1.0, 1.0)
 
 
-def test_scores_are_compared_without_ungraded_items(
+def test_an_ungraded_answer_counts_as_the_worst_score_of_both(
     http: httpx.Client, succeeded: SucceededEvaluations
 ) -> None:
     baseline, candidate = succeeded.evaluation("11-0"), succeeded.evaluation("1011")
@@ -74,9 +74,10 @@ def test_scores_are_compared_without_ungraded_items(
     )
 
     (found,) = answer.json()["comparisons"]
-    assert (found["items"], found["left_out"], found["test"]) == (3, 1, "paired_permutation")
-    assert (found["lost_items"], found["gained_items"]) == ([1], [3])
-    assert found["difference"] == pytest.approx((-0.25 + 0.75) / 3)
+    assert (found["items"], found["left_out"], found["test"]) == (4, 0, "paired_permutation")
+    assert (found["baseline_errors"], found["candidate_errors"]) == (1, 0)
+    assert (found["lost_items"], found["gained_items"]) == ([1], [2, 3])
+    assert found["difference"] == pytest.approx((-0.25 + 0.5 + 0.75) / 4)
 
 
 def test_where_lower_is_better_the_lower_candidate_wins(
@@ -97,6 +98,10 @@ def test_where_lower_is_better_the_lower_candidate_wins(
     assert one["difference"] < 0
     assert (one["gained_items"], one["lost_items"]) == ([3, 4, 5, 6, 7, 8, 9], [])
     assert (one["better"], one["p_value"]) == ("candidate", pytest.approx(2 / 2**7))
+    silent = succeeded.evaluation("----------", benchmark=LOWER_SCORE)
+    (none,) = http.post(path, json={"candidates": [silent]}).json()["comparisons"]
+    assert (none["better"], none["items"], none["gained"]) == ("baseline", 10, 0)
+    assert none["candidate_mean"] == pytest.approx(0.9), "the baseline's worst"
     (other,) = correct["comparisons"]
     assert (other["direction"], other["better"], other["lost"]) == ("maximize", "baseline", 7)
     assert refused.status_code == 400

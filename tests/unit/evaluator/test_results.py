@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from services.contracts.evaluation.results import SampleResult
+from services.contracts.evaluation.results import EvaluationMetrics, SampleResult
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.results import RESULTS, Answered, ResultRow, prepare, read_rows
 from services.evaluator.evaluation.totals import RunningTotals
@@ -190,9 +193,70 @@ def test_the_mean_score_has_an_error_over_items() -> None:
     for index, scores in enumerate([(0.0, 1.0), (1.0, 2.0), (4.0, 4.0)]):
         for score in scores:
             totals.add(row(index, correct=False).model_copy(update={"score": score}))
-    totals.add(unanswered(2))
     metrics = totals.metrics()
     # Means of items 0.5, 1.5 and 4 around 2: sqrt((1.5^2 + 0.5^2 + 2^2) / 2 / 3)
     assert metrics.mean_score == pytest.approx(2)
     assert metrics.mean_score_stderr == pytest.approx((6.5 / 6) ** 0.5)
     assert metrics.mean_score_ci95 == pytest.approx((2 - 2.040, 2 + 2.040), abs=1e-3)
+
+
+SCORES = st.lists(
+    st.lists(st.none() | st.floats(-5, 5, width=16), min_size=2, max_size=2),
+    min_size=1,
+    max_size=6,
+)
+
+
+def scored(
+    items: list[list[float | None]], *, lower_is_better: bool = False, lost: bool = False
+) -> EvaluationMetrics:
+    """Metrics of items with these scores; None: the answer could not be graded, or was lost."""
+    totals = RunningTotals(len(items[0]), lower_is_better=lower_is_better)
+    infrastructure = LeftOut(source="grader", cause=InfrastructureCause.TIMED_OUT, message="slow")
+    for index, scores in enumerate(items):
+        for number, score in enumerate(scores):
+            update = {"sample": number, "score": score, "error": None if score else "not JSON"}
+            graded = row(index, correct=None if score is None else False)
+            totals.add(graded.model_copy(update=update))
+        if lost:
+            update = {"sample": len(scores), "left_out": infrastructure}
+            totals.add(row(index, correct=None).model_copy(update=update))
+    return totals.metrics()
+
+
+def test_answers_that_could_not_be_graded_count_as_the_worst_score() -> None:
+    one_of_ten = scored([[1.0], *[[None]] * 9])
+    assert (one_of_ten.mean_score, one_of_ten.worst_score) == (pytest.approx(0.1), 0.0)
+    assert one_of_ten.mean_score_stderr == pytest.approx(0.1)
+    assert scored([[-2.0], [1.0], [None]]).mean_score == pytest.approx(-1)
+    assert scored([[2.0], [4.0], [None]], lower_is_better=True).mean_score == pytest.approx(10 / 3)
+    assert scored([[None]]).mean_score == 0.0
+    assert scored([[None]], lower_is_better=True).mean_score is None
+
+
+@given(SCORES, st.booleans())
+def test_an_answer_without_a_grade_never_helps_and_a_lost_one_changes_nothing(
+    items: list[list[float | None]], lower_is_better: bool
+) -> None:
+    found = scored(items, lower_is_better=lower_is_better)
+    given_scores = [score for scores in items for score in scores if score is not None]
+    if found.mean_score is None:
+        assert not given_scores
+        return
+    sign = -1 if lower_is_better else 1
+    if given_scores:
+        survivors = sum(given_scores) / len(given_scores)
+        assert sign * found.mean_score <= sign * survivors + 1e-9
+    lost = scored(items, lower_is_better=lower_is_better, lost=True)
+    assert (lost.mean_score, lost.worst_score) == (found.mean_score, found.worst_score)
+
+
+def test_samples_that_were_lost_raise_no_pass_at_k() -> None:
+    totals = RunningTotals(8)
+    for index in range(10):
+        for number in range(8 if index < 3 else 7):
+            totals.add(sample(index, number, "4" if index < 3 else "5"))
+    metrics = totals.metrics()
+    assert metrics.pass_at_k is not None
+    means = {k: each.mean for k, each in metrics.pass_at_k.items()}
+    assert means == {k: pytest.approx(0.3) for k in ("1", "2", "4", "8")}

@@ -54,7 +54,7 @@ def test_models_stand_by_completeness_then_by_mean_and_benchmarks_by_age() -> No
 def test_other_graders_thresholds_and_samples_are_other_benchmarks() -> None:
     other = evaluation("x", "m", "f", 0.5)
     assert other.metrics is not None
-    short = other.metrics.model_copy(update={"items": 5})
+    short = other.metrics.model_copy(update={"items": 5, "samples": 5})
     board = leaderboard(
         [
             evaluation("a", "m", "f", 0.5),
@@ -157,6 +157,54 @@ def test_where_lower_is_better_samples_without_a_score_do_not_help() -> None:
     (column,) = board.benchmarks
     assert [row.model for row in board.rows] == ["far", "silent"]
     assert board.is_best(board.rows[0], column)
+
+
+def answered(
+    name: str, model: str, score: float, worst: float | None, errors: int, direction: str
+) -> Any:
+    """An evaluation whose mean score counts ``errors`` as ``worst``."""
+    one = measured(name, model, score, direction)
+    one.metrics.worst_score, one.metrics.errors = worst, errors
+    return one
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_samples_without_a_score_count_as_the_worst_of_the_column(direction: str) -> None:
+    sign = 1 if direction == "maximize" else -1
+    few = answered("b", "few", sign * -0.5, sign * -1.0, 9, direction)
+    every = answered("a", "all", sign * -3.0, sign * -5.0, 0, direction)
+    # Next to another benchmark without a common scale, so that ranks decide.
+    others = [measured(f"{each}-2", each, 1.0) for each in ("few", "all")]
+    for each in others:
+        each.file = "others"
+    board = leaderboard([few, every, *others])
+    # Nine of ten answers of few count as 5 from zero, not as 1.
+    assert [row.model for row in board.rows] == ["all", "few"]
+
+
+def test_a_result_of_an_earlier_version_counts_ungraded_answers_as_0() -> None:
+    old = answered("a", "one of ten", 1.0, None, 9, "maximize")
+    board = leaderboard([old, answered("b", "nine of ten", 0.9, 0.0, 0, "maximize")])
+    assert [(row.model, row.mean) for row in board.rows] == [
+        ("nine of ten", 0.9),
+        ("one of ten", pytest.approx(0.1)),
+    ]
+
+
+def test_a_row_that_was_lost_leaves_a_model_in_its_column() -> None:
+    lost = evaluation("a", "lost", "f", 0.5)
+    lost.metrics = lost.metrics and lost.metrics.model_copy(
+        update={"items": 9, "samples": 9, "left_out": 1}
+    )
+    board = leaderboard([lost, evaluation("b", "whole", "f", 0.75)])
+    assert shown(board) == [("whole", ["b"], 0.75), ("lost", ["a"], 0.5)]
+
+    repeated = evaluation("c", "m", "f", 0.5)
+    repeated.metrics = repeated.metrics and repeated.metrics.model_copy(
+        update={"items": 9, "samples": 35, "left_out": 5, "samples_per_item": 4}
+    )
+    (column,) = leaderboard([repeated]).benchmarks
+    assert column.rows == 10
 
 
 def test_without_a_common_scale_models_stand_by_rank_and_have_no_mean() -> None:

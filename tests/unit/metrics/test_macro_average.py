@@ -22,7 +22,7 @@ def outcome(
 ) -> BenchmarkOutcome:
     own: dict[str, Any] = {
         key: fields.pop(key)
-        for key in ("stderr", "ci95", "measures", "grader_metric")
+        for key in ("stderr", "ci95", "measures", "grader_metric", "errors", "unanswered")
         if key in fields
     }
     grader = grader or {"type": "numeric"}
@@ -92,6 +92,22 @@ def test_tasks_of_panorama_count_by_their_published_score() -> None:
     assert mean.metrics == {"noc": "macro_f1", "b": "accuracy"}
     assert mean.mean is not None
     assert mean.mean.mean == pytest.approx(0.7)
+
+
+def test_prompts_without_an_answer_count_as_0_in_published_scores() -> None:
+    scores = {"mean": 0.6, "samples": 5, "stderr": 0.03, "ci95": [0.54, 0.66]}
+    task = {"type": "panorama", "task": "noc4pc"}
+    given = {"measures": {"noc4pc": {"macro_f1": scores}}, "errors": 5}
+    silent = outcome("noc", 0.1, task, unanswered=5, **given)
+    mean = found(silent, outcome("b", 0.8, stderr=0.0, ci95=[0.8, 0.8])).mean
+    assert mean is not None
+    assert mean.mean == pytest.approx((0.3 + 0.8) / 2)
+    # The standard error of 0.6 times a share of 0.5 of 10 samples, halved by the mean of two.
+    assert mean.stderr == pytest.approx(math.hypot(0.5 * 0.03, 0.6 * (0.25 / 10) ** 0.5) / 2)
+
+    unreadable_rows = found(outcome("noc", 0.1, task, **given), outcome("b", 0.8)).mean
+    assert unreadable_rows is not None
+    assert unreadable_rows.mean == pytest.approx(0.7)
 
 
 def test_molecules_count_by_the_published_score_of_each_subtask() -> None:

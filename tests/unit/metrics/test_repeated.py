@@ -1,7 +1,7 @@
 """Several samples per item: avg@n, maj@n, pass@k and intervals over items."""
 
 import math
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -134,3 +134,11 @@ def test_intervals_contain_the_mean_within_bounds(items: list[list[bool]]) -> No
 def test_no_cluster_has_no_mean() -> None:
     with pytest.raises(ValueError, match="no mean"):
         bounded_mean([], [], 0)
+
+
+@given(st.lists(st.text("12", min_size=1, max_size=6), min_size=1, max_size=8))
+def test_pass_at_k_has_the_same_items_for_every_k_and_grows_with_it(items: list[str]) -> None:
+    found = counted(*items)
+    means = [found.pass_at(k).mean for k in range(1, found.most_samples + 1)]
+    assert all(later >= earlier - 1e-12 for earlier, later in pairwise(means))
+    assert means[-1] == pytest.approx(sum("1" in each for each in items) / len(items))
