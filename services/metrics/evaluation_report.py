@@ -26,7 +26,7 @@ SUMMARY_COLUMNS = (
     *("main metric", "better", "value", "value from", "value to"),
     *("samples", "accuracy", "95 % from", "95 % to"),
     *("maj@n", "best pass@k", "wrong", "no grade", "unanswered", "unparsable"),
-    "left out",
+    *("cut off", "cut off share", "left out"),
     "in training files",
     *("prompt tokens", "completion tokens", "tokens/s"),
 )
@@ -238,7 +238,7 @@ def _summary(each: Evaluation, found: BenchmarkOutcome) -> Sequence[Cell]:
         *_main(found),
         *(metrics.samples, metrics.accuracy, *metrics.ci95, majority, best),
         *(wrong, metrics.errors, metrics.unanswered, metrics.unparsable),
-        metrics.left_out,
+        *(metrics.cut_off, metrics.cut_off_share, metrics.left_out),
         in_training_files(metrics),
         *(metrics.prompt_tokens, metrics.completion_tokens, metrics.tokens_per_second),
     )

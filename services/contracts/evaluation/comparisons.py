@@ -21,8 +21,8 @@ class CompareEvaluations(Request):
     value: ComparedValue | None = Field(
         default=None,
         description="Value to compare: `correct` (ungraded samples count as wrong) or `score` "
-        "(they count as the worst score of both, or as 0 where that is worse). Null: the score for benchmarks whose metric is "
-        "mean_score, correctness for others.",
+        "(they count as the worst score of both, or as 0 where that is worse). Null: the score for "
+        "benchmarks whose metric is mean_score, correctness for others.",
     )
 
 

@@ -122,6 +122,12 @@ class EvaluationMetrics(Resource):
         description="Number of graded answers in which a grader with golds found nothing to "
         "compare.",
     )
+    cut_off: int | None = Field(
+        default=None,
+        description="Number of answers that ended at max_tokens, or at a limit of the conversation "
+        "with tools, before the model had finished; graded as they are. Null: not counted, as in "
+        "results from before this field existed.",
+    )
     parsing: dict[ParsingOutcome, int] | None = Field(
         default=None,
         description="Number of answers by what became of their JSON; null unless it was graded.",
@@ -190,6 +196,12 @@ class EvaluationMetrics(Resource):
         description="Items found in training files, by file; null for a model whose training data "
         "are not here.",
     )
+
+    @property
+    def cut_off_share(self) -> float | None:
+        """The share of the answers that were cut off; None without answers, or uncounted."""
+        answers = self.samples - self.unanswered
+        return None if self.cut_off is None or not answers else self.cut_off / answers
 
     @property
     def measured(self) -> dict[str, dict[str, MeasureEstimate]]:

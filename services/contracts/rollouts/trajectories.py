@@ -146,6 +146,10 @@ class FinishReason(StrEnum):
         }
 
 
+TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
+"""Finish reasons of truncated responses: the model had not finished."""
+
+
 class Trajectory(Resource):
     """A rollout. The four lists of response tokens have one length; with ``prompt_token_ids``,
     they are empty for a chat endpoint.

@@ -13,6 +13,7 @@ from services.contracts.evaluation.results import (
     ToolUseMetrics,
 )
 from services.contracts.failures import InfrastructureCause
+from services.contracts.rollouts.trajectories import TRUNCATED
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.metrics.measures import PLAIN, MeasureRules, Measures, mean_of_clusters
@@ -82,6 +83,7 @@ class RunningTotals:
     left_out: int = 0
     unanswered: int = 0
     unparsable: int = 0
+    cut_off: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
@@ -114,6 +116,7 @@ class RunningTotals:
             self._left_out[row.left_out.cause] += 1
             return
         self.samples += 1
+        self.cut_off += row.answer is not None and row.finish_reason in TRUNCATED
         self.correct += row.correct is True
         answer = row.extracted if row.vote is None else row.vote
         self._repeated.add(row.index, correct=row.correct is True, answer=answer)
@@ -158,6 +161,7 @@ class RunningTotals:
             left_out_causes=dict(self._left_out) or None,
             unanswered=self.unanswered,
             unparsable=self.unparsable,
+            cut_off=self.cut_off,
             parsing=dict(self._parsing) or None,
             pass_at_k=pass_at_k,
             measures=self._measured() or None,
@@ -186,8 +190,10 @@ class RunningTotals:
 
     def _filled(self, worst: float) -> dict[int, list[float]]:
         """The scores of each item, with those of its samples that have none."""
-        items = {**self._scores, **dict.fromkeys(self._ungraded.keys() - self._scores.keys(), [])}
-        return {item: [*given, *[worst] * self._ungraded[item]] for item, given in items.items()}
+        return {
+            item: [*self._scores.get(item, ()), *[worst] * self._ungraded[item]]
+            for item in self._scores.keys() | self._ungraded.keys()
+        }
 
     def _measured(self) -> dict[str, dict[str, MeasureEstimate]]:
         lower = self.rules.lower_is_better

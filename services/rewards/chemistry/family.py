@@ -92,9 +92,7 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
             why = "a sub-task has too few graded answers for the error of its score"
             return metric_of(ACCURACY, accuracy_of(metrics), why)
         graded = metrics.samples - metrics.errors
-        return metric_of(
-            names, with_zeros(mean_of_independent(known), graded, metrics.unanswered)
-        )
+        return metric_of(names, with_zeros(mean_of_independent(known), graded, metrics.unanswered))
 
     def may_regrade(
         self, settings: ChemistryGrader, environment: OperatorEnvironment

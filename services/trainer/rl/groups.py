@@ -9,7 +9,7 @@ import numpy as np
 
 from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.rollouts.sources import source_of
-from services.contracts.rollouts.trajectories import FinishReason, Trajectory
+from services.contracts.rollouts.trajectories import TRUNCATED, Trajectory
 from services.contracts.training.online import (
     DistillationMethod,
     OverlongPenalty,
@@ -147,10 +147,6 @@ def restored_groups(
             continue
         groups[sample.group].samples[sample.trajectory.sample_index] = sample.trajectory
     return list(groups.values())
-
-
-TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
-"""Finish reasons of truncated responses: the model had not finished."""
 
 
 MAX_TEACHER_REQUESTS = 32

@@ -7,9 +7,9 @@ from statistics import fmean, pstdev
 from typing import TypeVar
 
 from services.contracts.rollouts.sources import source_of
-from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import TRUNCATED, Trajectory
 from services.rollouts.activity import Activity, Phase
-from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group, sampled_versions
+from services.trainer.rl.groups import BatchBuilder, Group, sampled_versions
 from services.trainer.rl.scheduler import RolloutStats
 from services.trainer.rl.spec import PassThreshold
 from services.trainer.rl.weight_sync import PolicyLearner

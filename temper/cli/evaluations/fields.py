@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from temper.cli.evaluations.outcomes import macro_text, main_text
+from temper.cli.evaluations.outcomes import cut_off_text, macro_text, main_text
 from temper.cli.units import number
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
         **{f"pass@{k}": _estimate(each) for k, each in (metrics.pass_at_k or {}).items()},
         "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} without a "
         f"grade, {metrics.unparsable} unparsable)",
+        "cut off": cut_off_text(metrics) or None,
         "left out": left_out_text(metrics.left_out, metrics.left_out_causes or {}),
         "tool calls": _tool_calls(metrics.tool_use) if metrics.tool_use else None,
         "in training files": in_training_files(metrics),

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from services.contracts.evaluation.metrics import MainMetric
     from services.contracts.evaluation.results import EvaluationMetrics, MacroAverage
 
-COLUMNS = ("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K", "FAILED", "ID")
+COLUMNS = (
+    *("BENCHMARK", "ITEMS", "ACCURACY", "95 % INTERVAL", "MAJORITY", "PASS@K"),
+    *("FAILED", "CUT OFF", "ID"),
+)
 MEASURE_COLUMNS = ("PART", "MEASURE", "MEAN", "95 % INTERVAL", "ANSWERS")
 
 
@@ -64,7 +67,7 @@ def _label(evaluation: Evaluation, outcome: BenchmarkOutcome, name: str) -> str:
 
 def _row(name: str, metrics: EvaluationMetrics | None, evaluation: Evaluation) -> tuple[str, ...]:
     if metrics is None:
-        return name, "", evaluation.status.value, "", "", "", "", evaluation.id
+        return name, "", evaluation.status.value, "", "", "", "", "", evaluation.id
     low, high = metrics.ci95
     return (
         name,
@@ -74,8 +77,15 @@ def _row(name: str, metrics: EvaluationMetrics | None, evaluation: Evaluation) -
         "" if metrics.majority is None else f"{metrics.majority.mean:.4f}",
         _pass_at_largest_k(metrics),
         str(metrics.errors),
+        cut_off_text(metrics),
         evaluation.id,
     )
+
+
+def cut_off_text(metrics: EvaluationMetrics) -> str:
+    """Return how many answers ended at a limit, with their share; empty where nobody counted."""
+    share = metrics.cut_off_share
+    return "" if share is None else f"{metrics.cut_off:,} ({share:.1%})"
 
 
 def _pass_at_largest_k(metrics: EvaluationMetrics) -> str:

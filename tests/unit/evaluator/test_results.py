@@ -200,6 +200,21 @@ def test_the_mean_score_has_an_error_over_items() -> None:
     assert metrics.mean_score_ci95 == pytest.approx((2 - 2.040, 2 + 2.040), abs=1e-3)
 
 
+def test_answers_that_ended_at_a_limit_are_counted() -> None:
+    totals = RunningTotals()
+    endings = ["stop", "length", "reply_too_long", "answered", None, "length"]
+    for index, ending in enumerate(endings):
+        totals.add(row(index, correct=index == 1).model_copy(update={"finish_reason": ending}))
+    lost = LeftOut(source="grader", cause=InfrastructureCause.TIMED_OUT, message="slow")
+    totals.add(row(6).model_copy(update={"finish_reason": "length", "left_out": lost}))
+    totals.add(unanswered(7))
+    metrics = totals.metrics()
+
+    assert (metrics.cut_off, metrics.cut_off_share) == (3, 0.5)
+    old = EvaluationMetrics.model_validate(metrics.model_dump(exclude={"cut_off"}))
+    assert (old.cut_off, old.cut_off_share) == (None, None)
+
+
 SCORES = st.lists(
     st.lists(st.none() | st.floats(-5, 5, width=16), min_size=2, max_size=2),
     min_size=1,

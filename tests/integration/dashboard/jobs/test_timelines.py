@@ -137,9 +137,13 @@ def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient)
     expect(page.get_by_role("heading", name="Time per step")).to_have_count(0)
 
 
+COUNTED = {"request_counts", "metrics", "benchmarks"}
+"""Fields in which kinds of jobs count."""
+
+
 @pytest.mark.drill
 @pytest.mark.parametrize(
-    ("metrics", "findings"),
+    ("metrics", "findings"),  # counts of a kind of job that reports no metrics of steps
     [
         ({"loss": 0.5, "grad_norm": 0.1, "cut_off_rate": 0.0}, ["Healthy: no rule below"]),
         (
@@ -151,21 +155,31 @@ def test_a_job_without_step_times_shows_none(page: Page, gateway: GatewayClient)
             ],
         ),
         ({"loss": None, "grad_norm": 0.1}, ["NaN or infinite at some steps: loss."]),
-        (None, ["30% of the requests failed."]),
+        (
+            {"request_counts": {"total": 10, "completed": 7, "failed": 3}},
+            ["30% of the requests failed."],
+        ),
+        (
+            {"metrics": {"samples": 10, "errors": 0, "unparsable": 0, "cut_off": 4}},
+            ["40% of the samples were cut off at a limit such as max_tokens"],
+        ),
+        (
+            {"benchmarks": [{"metrics": {"samples": 5, "errors": each}} for each in (2, 1)]},
+            ["30% of the samples have no answer or no grade"],
+        ),
     ],
 )
 def test_a_job_shows_its_health(
-    page: Page, gateway: GatewayClient, metrics: dict[str, Any] | None, findings: list[str]
+    page: Page, gateway: GatewayClient, metrics: dict[str, Any], findings: list[str]
 ) -> None:
     job_id = gateway.submit("succeed")
     gateway.wait_until(job_id, "succeeded")
-    steps = range(1, 7) if metrics is not None else ()
-    lines = [json.dumps({"step": step, **(metrics or {})}) for step in steps]
+    counts = metrics if COUNTED & metrics.keys() else None
+    lines = [json.dumps({"step": step, **metrics}) for step in range(1, 7) if counts is None]
     path = gateway.home / "jobs" / job_id / "metrics.jsonl"
     path.write_text("".join(f"{line}\n" for line in lines))
     page.route(f"**/v1/jobs/{job_id}/events?*", lambda route: route.fulfill(json={"data": []}))
-    if metrics is None:  # a kind of job that counts
-        counts = {"request_counts": {"total": 10, "completed": 7, "failed": 3}}
+    if counts is not None:
         whole = gateway.http.get(f"/v1/fine_tuning/jobs/{job_id}").json() | counts
         page.route(f"**/v1/fine_tuning/jobs/{job_id}", lambda route: route.fulfill(json=whole))
     open_view(page, gateway, f"/ui/jobs/{job_id}")

@@ -79,6 +79,7 @@ def _gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedSe
             overlap = {"file": "file-9", "compared": 10, "items": 3, "rows": 100}
             shown["metrics"]["training_overlap"] = [overlap]
             shown["metrics"]["measures"] = {"mol_und/fg_count": MEASURES}
+            shown["metrics"]["cut_off"] = 4
         server.on(f"/v1/evaluations/{name}", JSONResponse(shown))
         page = {"object": "list", "data": rows, "has_more": False}
         server.on(f"/v1/evaluations/{name}/results", JSONResponse(page))
@@ -136,6 +137,8 @@ def test_a_workbook_has_a_sheet_for_each_table(tmp_path: Path) -> None:
     assert book.sheetnames == ["Summary", "Measures", "Comparison", "Changes", "Rows"]
     summary = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Summary"])]
     assert [each["in training files"] for each in summary] == [None, "3 in file-9"]
+    cut_off = [(each["cut off"], each["cut off share"], each["left out"]) for each in summary]
+    assert cut_off == [(None, None, 0), (4, 0.4, 0)], "eval-1 is of a version that did not count"
     rows = [dict(zip(*pair, strict=True)) for pair in _pairs(book["Rows"])]
     assert [each["outcome"] for each in rows] == [
         *("correct", "wrong", "failed"),
@@ -175,6 +178,27 @@ def test_items_in_training_files_are_shown_with_the_metrics(
 ) -> None:
     assert main(["evals", "show", "eval-2"]) == 0
     assert "in training files" in capsys.readouterr().out
+
+
+def test_answers_that_were_cut_off_are_shown_with_their_share(
+    capsys: pytest.CaptureFixture[str], server: ScriptedServer
+) -> None:
+    several = evaluation_of_several("eval-3", "m", {"a": 0.5, "b": 0.5}).model_dump(mode="json")
+    several["benchmarks"][1]["metrics"]["cut_off"] = 3
+    page = {"object": "list", "data": [], "has_more": False}
+    server.on("/v1/evaluations/eval-3", JSONResponse(several))
+    server.on("/v1/evaluations/eval-3/results", JSONResponse(page))
+
+    shown = {}
+    for name in ("eval-1", "eval-2", "eval-3"):
+        assert main(["evals", "show", name]) == 0
+        shown[name] = capsys.readouterr().out
+
+    assert "4 (40.0%)" in shown["eval-2"]
+    assert "cut off" not in shown["eval-1"], "it was not counted"
+    (heading,) = [line for line in shown["eval-3"].splitlines() if "CUT OFF" in line]
+    assert "FAILED" in heading
+    assert shown["eval-3"].count("3 (30.0%)") == 1
 
 
 def test_markdown_keeps_every_row_on_a_line(tmp_path: Path) -> None:

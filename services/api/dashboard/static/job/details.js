@@ -122,10 +122,11 @@ function evaluationResults({ benchmarks, metrics, main_metric: main, macro_avera
   };
 }
 
-function answerResults({ samples, correct, errors, left_out: lost, left_out_causes: causes, tool_use: used, tool_calls: stated, tokens_per_second: speed }) {
+function answerResults({ samples, correct, errors, unanswered, cut_off: cut, left_out: lost, left_out_causes: causes, tool_use: used, tool_calls: stated, tokens_per_second: speed }) {
   return {
     Correct: `${number(correct)} of ${number(samples)}`,
     Ungraded: errors ? number(errors) : null,
+    "Cut off at a limit": cut ? `${number(cut)} (${metricValue(cut / (samples - unanswered), true)} of the answers)` : null,
     "Left out": lost ? lostResults(lost, causes) : null,
     "Tool calls": used && `${number(used.calls)} (${number(used.failed_calls)} failed, ${number(used.malformed_calls)} malformed)`,
     "Tool-call F1": stated && `${metricValue(stated.tools.micro_avg.f1, true)} for tools, ${metricValue(stated.parameters.micro_avg.f1, true)} for parameters`,

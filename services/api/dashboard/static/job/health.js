@@ -19,6 +19,13 @@ const SHARES = [
   { metric: "importance_weight_capped_fraction", warn: 0.05, bad: 0.3, text: "of the importance weights were capped: sampler and learner differ" },
 ];
 
+/** What an evaluation counted of the samples, over all of its benchmarks; undefined without results. */
+function evaluated({ metrics, benchmarks }, counted) {
+  const parts = [metrics, ...(benchmarks ?? []).map((one) => one.metrics)].filter((one) => one?.samples);
+  const total = (name) => parts.reduce((sum, one) => sum + (one[name] ?? 0), 0);
+  return parts.length ? [total(counted), total("samples")] : undefined;
+}
+
 /** Metrics that are zero only when a step had nothing to learn from. */
 const ZEROS = [
   { metric: "advantage_std", text: "every group had equal rewards, so no sample was better than another" },
@@ -28,8 +35,9 @@ const ZEROS = [
 /** Shares of what a job counted, as its kind's own route returns it: `of` gives the part and the whole. */
 const COUNTS = [
   { name: "request_counts.failed", warn: 0.01, bad: 0.2, text: "of the requests failed", of: ({ request_counts: counts }) => counts && [counts.failed, counts.total] },
-  { name: "metrics.errors", warn: 0.02, bad: 0.2, text: "of the samples have no answer or no grade", of: ({ metrics }) => metrics?.samples && [metrics.errors, metrics.samples] },
-  { name: "metrics.unparsable", warn: 0.2, bad: 0.6, text: "of the answers have nothing that could be graded: look at some of them", of: ({ metrics }) => metrics?.samples && [metrics.unparsable, metrics.samples] },
+  { name: "metrics.errors", warn: 0.02, bad: 0.2, text: "of the samples have no answer or no grade", of: (whole) => evaluated(whole, "errors") },
+  { name: "metrics.unparsable", warn: 0.2, bad: 0.6, text: "of the answers have nothing that could be graded: look at some of them", of: (whole) => evaluated(whole, "unparsable") },
+  { name: "metrics.cut_off", warn: 0.1, bad: 0.3, text: "of the samples were cut off at a limit such as max_tokens, and graded as they are", of: (whole) => evaluated(whole, "cut_off") },
   { name: "statistics.failed", warn: 0.05, bad: 0.3, text: "of the rollouts failed", of: ({ statistics }) => statistics && [statistics.failed, statistics.trajectories] },
   { name: "statistics.finish_reasons.length", warn: 0.1, bad: 0.3, text: "of the rollouts were cut off at the length limit", of: ({ statistics }) => statistics && [statistics.finish_reasons?.length ?? 0, statistics.trajectories] },
   { name: "statistics.uniform_prompts", warn: 0.5, bad: 0.9, text: "of the prompts had samples of equal reward only, from which nothing can be learned", of: ({ statistics }) => statistics && [statistics.uniform_prompts, statistics.prompts] },

@@ -140,6 +140,7 @@ const columns = (chosen, choose) => ({
   "95% CI": ({ main }) => interval(main?.ci95, (end) => value(end, main.share)),
   Correct: (one) => one.metrics && correctOf(one.metrics),
   Ungraded: (one) => number(one.metrics?.errors),
+  "Cut off": (one) => number(one.metrics?.cut_off),
   "Left out": (one) => number(one.metrics?.left_out),
   Grader: (one) => one.grader?.type.replaceAll("_", " ") ?? "",
   Answers: (one) => h("a", { href: `/ui/jobs/${one.id}/results` }, "answers"),
