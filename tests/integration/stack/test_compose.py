@@ -3,39 +3,26 @@
 import json
 import os
 import re
-import subprocess
-from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from infra.testing.compose import compose_command
 from services.campaigns.scripts.data import LISTED_AS
 from services.campaigns.settings import CampaignSettings
 from services.core.settings import ProcessSettings
 from services.core.web.auth import hash_key, known_hash
 from services.jobs.tracking.selection import TrackerName
 from services.sandbox.settings import SandboxSettings
+from tests.support.docker.config import VARIANTS, WHOLE, compose_config
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-WHOLE = "docker-compose.yml"
-VARIANTS = {"default": [WHOLE], "gpu": [WHOLE, "infra/compose/gpu.yml"]}
 WORKERS = {"trainer", "evaluator", "indexer"}
 
 Of = TypeVar("Of", bound=ProcessSettings)
-NONE: Mapping[str, str] = {}
 
 Services = dict[str, dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def command() -> list[str]:
-    found = compose_command()
-    if found is None:
-        pytest.skip("Docker Compose is missing and could not be fetched; `make dev` says why")
-    return found
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
@@ -43,44 +30,16 @@ def variant(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _config(
-    command: list[str],
-    variant: str,
-    *options: str,
-    more: Sequence[str] = (),
-    profile: str = "",
-    variables: Mapping[str, str] = NONE,
-    env_file: str = os.devnull,
-) -> str:
-    named = [word for file in (*VARIANTS[variant], *more) for word in ("-f", file)]
-    chosen = ["--env-file", env_file, *(["--profile", profile] if profile else [])]
-    # Ignore variables that the developer's shell sets for another stack.
-    ignored = ("COMPOSE_", "TEMPER_", "POSTGRES_", "PIP_", "HF_")
-    checked = subprocess.run(
-        [*command, *named, *chosen, "config", *options],
-        cwd=REPOSITORY,
-        env={
-            **{key: value for key, value in os.environ.items() if not key.startswith(ignored)},
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stderr
-    assert checked.stderr == ""
-    return checked.stdout
-
-
 @pytest.fixture(scope="module")
 def services(command: list[str], variant: str) -> Services:
-    services: Services = json.loads(_config(command, variant, "--format", "json"))["services"]
+    services: Services = json.loads(compose_config(command, variant, "--format", "json"))[
+        "services"
+    ]
     return services
 
 
 def test_the_compose_file_is_valid(command: list[str], variant: str) -> None:
-    assert _config(command, variant, "-q") == ""
+    assert compose_config(command, variant, "-q") == ""
 
 
 def test_the_profile_contains_the_gateway_its_state_tools_and_workers(
@@ -115,7 +74,7 @@ def test_worker_and_sandbox_agree_on_scripts_and_their_llms(
         "TEMPER_SANDBOX_SCRIPT_KEY_HASHES": hash_key("key"),
     }
     given = {**keys, **variables}
-    stack = json.loads(_config(command, "default", "--format", "json", variables=given))
+    stack = json.loads(compose_config(command, "default", "--format", "json", variables=given))
     campaigns, sandbox = stack["services"]["campaigns"], stack["services"]["sandbox"]
     worker = _settings(CampaignSettings, campaigns, monkeypatch)
     service = _settings(SandboxSettings, sandbox, monkeypatch)
@@ -205,7 +164,7 @@ def test_the_sandbox_has_no_secrets_and_reaches_only_gateway_and_campaigns(
 ) -> None:
     others = {"tools": "api", "scripts": "campaigns"}
     assert set(services["sandbox"]["networks"]) == set(others)
-    networks = json.loads(_config(command, variant, "--format", "json"))["networks"]
+    networks = json.loads(compose_config(command, variant, "--format", "json"))["networks"]
     without_the_host = {"com.docker.network.bridge.inhibit_ipv4": "true"}
     for network, other in others.items():
         on_it = {name for name, each in services.items() if network in each["networks"]}
@@ -229,7 +188,7 @@ def test_metadata_addresses_lead_out_of_no_container_unless_that_is_allowed(
     command: list[str], variant: str, variables: dict[str, str], addresses: str
 ) -> None:
     both = ("--format", "json")
-    stack = json.loads(_config(command, variant, *both, profile="cli", variables=variables))
+    stack = json.loads(compose_config(command, variant, *both, profile="cli", variables=variables))
     networks = stack["networks"]
 
     inward = {name for name, network in networks.items() if network.get("internal")}
@@ -306,9 +265,9 @@ def test_every_container_can_have_limits(
     name, field, wanted = limit
     given = {"MEMORY": "5g", "CPUS": "1.5"}[name]
     both = ("--format", "json")
-    services = json.loads(_config(command, variant, *both, profile="cli"))["services"]
+    services = json.loads(compose_config(command, variant, *both, profile="cli"))["services"]
     variables = {f"{service.upper()}_{name}": given for service in services}
-    text = _config(command, variant, *both, profile="cli", variables=variables)
+    text = compose_config(command, variant, *both, profile="cli", variables=variables)
     limited = json.loads(text)["services"]
     assert {each: service[field] for each, service in limited.items()} == dict.fromkeys(
         services, wanted
@@ -324,7 +283,8 @@ def test_the_example_of_variables_is_complete(command: list[str], tmp_path: Path
     with_default = dict(re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", text))
     passed_on = re.findall(r"^ +([A-Z_]+):(?: #.*)?$", text, re.MULTILINE)
     wanted = {**dict.fromkeys(passed_on, ""), **with_default}
-    of_compose = {"COMPOSE_FILE": "docker-compose.yml:infra/compose/gpu.yml"}
+    files = (*VARIANTS["gpu"], "infra/compose/sandbox-full.yml")
+    of_compose = {"COMPOSE_FILE": ":".join(files)}
     assert dict(named) == {**wanted, **of_compose}
     assert len(named) == len(dict(named))
 
@@ -332,20 +292,16 @@ def test_the_example_of_variables_is_complete(command: list[str], tmp_path: Path
     both = ("--format", "json")
     defaults = tmp_path / "defaults"
     defaults.write_text("".join(f"{name}={value}\n" for name, value in with_default.items()))
-    plain = _config(command, "default", *both, profile="cli")
-    assert _config(command, "default", *both, profile="cli", env_file=str(defaults)) == plain
+    plain = compose_config(command, "default", *both, profile="cli")
+    assert compose_config(command, "default", *both, profile="cli", env_file=str(defaults)) == plain
     given = tmp_path / "given"
     given.write_text("".join(f"{name}=value-of-{name}\n" for name in passed_on))
-    found = _config(command, "default", *both, profile="cli", env_file=str(given))
+    found = compose_config(command, "default", *both, profile="cli", env_file=str(given))
     assert [name for name in passed_on if f"value-of-{name}" not in found] == []
 
 
-def test_nobody_commits_the_variables_of_a_machine() -> None:
-    assert ".env" in (REPOSITORY / ".gitignore").read_text().split()
-
-
 def test_the_command_line_asks_the_gateway_of_the_stack(command: list[str]) -> None:
-    text = _config(command, "default", "--format", "json", profile="cli")
+    text = compose_config(command, "default", "--format", "json", profile="cli")
     stack = json.loads(text)["services"]
     cli = stack["cli"]
     assert cli["environment"]["TEMPER_API_URL"] == "http://api:8080"
@@ -373,7 +329,7 @@ def test_an_override_file_enables_full_sandbox_isolation(
     command: list[str], variant: str, services: Services
 ) -> None:
     more = ("infra/compose/sandbox-full.yml",)
-    full = json.loads(_config(command, variant, "--format", "json", more=more))["services"]
+    full = json.loads(compose_config(command, variant, "--format", "json", more=more))["services"]
 
     sandbox = full.pop("sandbox")
     assert {name: service for name, service in services.items() if name != "sandbox"} == full
@@ -388,7 +344,9 @@ def test_an_override_file_gives_the_sandbox_control_groups_of_its_own(
     command: list[str], variant: str, services: Services
 ) -> None:
     more = ("infra/compose/sandbox-cgroups.yml",)
-    with_groups = json.loads(_config(command, variant, "--format", "json", more=more))["services"]
+    with_groups = json.loads(compose_config(command, variant, "--format", "json", more=more))[
+        "services"
+    ]
 
     sandbox, default = with_groups.pop("sandbox"), services["sandbox"]
     assert {name: service for name, service in services.items() if name != "sandbox"} == with_groups

@@ -90,9 +90,13 @@ class Engine:
     ) -> str:
         """Run Docker Compose on the project's file, or on ``files``; return its output.
 
-        The variables of a developer's own ``.env`` in the repository are left out.
+        A developer's own ``.env`` and ``settings.env`` in the repository are left out: paths are
+        relative to the engine's folder there.
         """
-        own = ["--env-file", os.devnull] if self.project == REPOSITORY else []
+        own: list[str] = []
+        if self.project == REPOSITORY:
+            own = ["--env-file", os.devnull, "--project-directory", str(self.folder)]
+            files = files or ("docker-compose.yml",)
         named = [word for file in files for word in ("-f", file)]
         command = [*self.compose_program, *own, *named, *arguments]
         return self._run(command, self.variables, stdin)
