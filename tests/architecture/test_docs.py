@@ -24,11 +24,23 @@ PAGES = sorted(
 """All pages of the repository; environments and data are in hidden folders."""
 RUNTIMES = REPOSITORY / "infra/runtimes"
 MAX_README_BYTES = 6 * 1024
+SOURCES = ("services", "temper", "infra", "benchmarks", "examples", "docker-compose.yml")
+"""Where a name in the documentation can be from."""
+FAMILIES = REPOSITORY / "docs/training/families.md"
+"""Written by a test of the installed libraries, whose types of models it names."""
+OF_OTHERS = {
+    *("cache_control", "encoding_format", "truncate_prompt_tokens"),  # of requests to engines
+    "api_base",  # of LiteLLM
+    *("part_aa", "part_ab"),  # of a published corpus
+    *("eval_chat_loss", "eval_exact_match"),  # a loss or score, by the name that a user chose
+}
+"""Names that no source has."""
 
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?://|mailto:)([^)\s]+)\)")
 _PATH = re.compile(
     r"(?<![\w/.$-])((?:services|temper|infra|tests|benchmarks|examples|docs)/[\w./*-]*[\w*/])"
 )
+_NAME = re.compile(r"`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`")
 _MODULE = re.compile(r"python -m (benchmarks[\w.]*)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
@@ -72,6 +84,29 @@ def test_every_mentioned_path_exists(page: Path) -> None:
     paths = set(mentioned_paths(page.read_text()))
 
     assert sorted(path for path in paths if not list(REPOSITORY.glob(path))) == []
+
+
+@pytest.fixture(scope="module")
+def words_of_the_sources() -> set[str]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *SOURCES]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    readable = {".py", ".js", ".html", ".yaml", ".yml", ".json", ".toml", ".sh", ".md"}
+    paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
+    texts = (path.read_text() for path in paths if path.suffix in readable and path.is_file())
+    return {word for text in texts for word in re.findall(r"\w+", text.lower())}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != FAMILIES], ids=ids_of)
+def test_every_named_field_code_and_metric_exists(
+    page: Path, words_of_the_sources: set[str]
+) -> None:
+    named = set(_NAME.findall(without_code_blocks(page.read_text())))
+
+    assert sorted(named - words_of_the_sources - OF_OTHERS) == []
+
+
+def test_names_of_others_are_in_no_source(words_of_the_sources: set[str]) -> None:
+    assert OF_OTHERS & words_of_the_sources == set()
 
 
 @pytest.mark.parametrize(
