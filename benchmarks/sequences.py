@@ -1,6 +1,6 @@
 """Forward and backward passes without padding and without whole logits, compared with plain ones.
 
-Padding: responses of very different lengths, as rows of one length and one behind the other.
+Padding: responses of very different lengths, as rows of one length and packed.
 Memory: few hidden units and a large vocabulary, whose logits are computed whole or in parts. Prints
 CPU time, which other processes do not affect, and the peak of the memory of tensors. Run from the
 repository root with the Python of the training runtime:

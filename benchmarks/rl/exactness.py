@@ -3,8 +3,8 @@
 
     python -m benchmarks.rl.exactness [--model FOLDER] [--tokens 1000000] [--default]
 
-Starts a learner and a vLLM server as a training does. In rounds, sequences of many lengths are
-sampled beside each other and scored by the learner; after some rounds the weights are trained on
+Starts a learner and a vLLM server as a training does. In rounds, concurrent sequences of many
+lengths are sampled and scored by the learner; after some rounds the weights are trained on
 the last of them and synced. Prints how many sampled tokens differ, the mean and the largest
 difference, and tokens per second of both sides. ``--default`` measures the arithmetic without
 ``exact_on_policy``. Without a model, a tiny one is made.

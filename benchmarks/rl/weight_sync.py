@@ -6,7 +6,7 @@ Starts a learner with full weights and a vLLM server as a training does, and syn
 again and again: some times as it was done before, some times as the product does, in turn. Before,
 each version was written into new files and read with vLLM's own reloading, and every sync had
 probes of its own, which both sides scored twice, the engine each once more with what it generated.
-``--tokens`` is the length of a probe. Prints means of the parts (those that run beside each other
+``--tokens`` is the length of a probe. Prints means of the parts (those that run concurrently
 count each), and ratios of medians of the transport, which is publishing and loading, and of the
 whole: in seconds and in the processor time of learner and engine, which other programs change less.
 

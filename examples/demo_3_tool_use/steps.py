@@ -1,4 +1,4 @@
-"""Teaching tool use: a cold start on conversations, then DAPO with live calls."""
+"""Teaching tool use: a cold start on conversations, then GRPO with live calls."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -94,7 +94,7 @@ def teach(
     cold = demo.train(cold_start(task, base, conversations, seed), conversations)
     demo.out.line("(d) sampled accuracy before reinforcement")
     before = demo.sample(rollout(task, cold, held_out), held_out)
-    demo.out.line("(e) reinforcement (DAPO) with live tool calls")
+    demo.out.line("(e) reinforcement (GRPO with dynamic sampling) with live tool calls")
     tuned = demo.train(reinforcement(task, cold, prompts, steps, seed), prompts)
     demo.out.line("(f) sampled accuracy after reinforcement, with and without the tool")
     after = demo.sample(rollout(task, tuned, held_out), held_out)
@@ -125,7 +125,7 @@ def cold_start(task: ToolTask, base: str, file: File, seed: int) -> CreateFineTu
 def reinforcement(
     task: ToolTask, cold: FineTuningJob, file: File, steps: int, seed: int
 ) -> CreateFineTuningJob:
-    """DAPO's loss and dynamic sampling, with a learning rate for a model this small."""
+    """GRPO with dynamic sampling, with a learning rate for a model this small."""
     hyperparameters = ReinforcementHyperparameters(
         steps=steps,
         prompts_per_step=PROMPTS_PER_STEP,

@@ -69,7 +69,7 @@ def teach(demo: Demo, model: Path, data: CallingData, steps: int, seed: int) -> 
     tuned = demo.train(supervised(base, training, seed), training)
     name = tuned.fine_tuned_model or ""
     between = demo.evaluated(demo.submit(evaluation(name, held_out), held_out))
-    demo.out.line("(e) reinforcement (GRPO): calls are sampled and graded")
+    demo.out.line("(e) reinforcement (GRPO with dynamic sampling): calls are sampled and graded")
     reinforced = demo.train(reinforcement(name, prompts, steps, seed), prompts)
     demo.out.line("(f) the reinforced model, on the same problems")
     last = evaluation(reinforced.fine_tuned_model or "", held_out)
@@ -98,7 +98,7 @@ def supervised(base: str, file: File, seed: int) -> CreateFineTuningJob:
 
 
 def reinforcement(model: str, file: File, steps: int, seed: int) -> CreateFineTuningJob:
-    """GRPO that trains the adapter further, with the evaluation's own check as the reward."""
+    """GRPO with dynamic sampling that trains the adapter further, with the evaluation's own check as the reward."""
     hyperparameters = ReinforcementHyperparameters(
         steps=steps,
         prompts_per_step=PROMPTS_PER_STEP,

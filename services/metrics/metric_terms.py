@@ -149,7 +149,7 @@ METRIC_TERMS: Sequence[MetricTerm] = (
     ),
     MetricTerm("curriculum/prioritized", "reward", "Draws by pass rate", _SHARE),
     MetricTerm(
-        "curriculum/replayed", "reward", "Draws that repeat a prompt solved at last", _SHARE
+        "curriculum/replayed", "reward", "Draws that repeat a newly solved prompt", _SHARE
     ),
     MetricTerm(
         "response_length",

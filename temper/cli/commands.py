@@ -152,6 +152,6 @@ COMMANDS = {
     ),
     "webhooks": LazyCommand(
         "temper.cli.jobs.alerts:webhooks",
-        "Endpoints that are told of jobs and alerts.",
+        "Endpoints notified of jobs and alerts.",
     ),
 }

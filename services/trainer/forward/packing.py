@@ -1,6 +1,6 @@
 """Last hidden states of several sequences at once: without padding where the model can do it.
 
-The sequences then lie one behind the other in a single row. transformers looks up attention and
+The sequences are then packed into a single row. transformers looks up attention and
 masks by name. The two names that are registered here wrap its own: they give it each sequence by
 itself, runs of sequences of one length as a batch. So a packed row computes what its sequences do
 alone, under any mask (sliding windows, chunks), and nothing between them. Written for transformers

@@ -39,7 +39,7 @@ def batch(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the campaigns of a task file; those on the same cards wait for each other.
+    """Start the campaigns of a task file; those on the same GPUs wait for each other.
 
     Nothing is created unless every task is valid. With TEMPER_CAMPAIGN_STORE it stays and sends
     their logs there until all have ended.

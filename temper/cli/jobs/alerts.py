@@ -11,7 +11,7 @@ from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import age
 
-webhooks = typer.Typer(help="Endpoints that are told of jobs and alerts.", no_args_is_help=True)
+webhooks = typer.Typer(help="Endpoints notified of jobs and alerts.", no_args_is_help=True)
 
 OfJob = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Alerts of this job.")]
 All = Annotated[bool, typer.Option("--all", help="Include resolved alerts.")]

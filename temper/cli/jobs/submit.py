@@ -38,8 +38,8 @@ def submit(
 
     A Temper job file has "kind", such as fine_tuning or evaluation, and the fields of the request,
     which "temper KIND fields" lists. With "published", a rollout or fine-tune takes its
-    settings from a run file of MindSpeed-RL or verl. Local data files are uploaded first, unless
-    the gateway has them.
+    settings from a run file of MindSpeed-RL, verl or slime. Local data files are uploaded first,
+    unless the gateway has them.
     """
     from temper.submission.job_file import read_job_file
     from temper.submission.submit import Reporting

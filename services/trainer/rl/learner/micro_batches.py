@@ -127,7 +127,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Some sequences, one behind the other, on the device of the model.
+    """Some sequences, packed, on the device of the model.
 
     ``token_ids`` (n,) and their ``lengths``. For the m trained tokens in them: ``targets`` (m,),
     their ids; ``states`` (m,), the places that predict them; ``row_of`` (m,), their sequences;

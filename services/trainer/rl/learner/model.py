@@ -28,7 +28,7 @@ from services.trainer.rl.learner.protocol import LearnerSpec
 class LanguageModel(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """A causal transformers model, with or without a PEFT adapter and a critic.
 
-    Sequences are given one behind the other. They are computed so, without padding, once
+    Sequences are given packed. They are computed so, without padding, once
     `pack_sequences` has made sure that the model can do it.
     """
 
