@@ -98,7 +98,7 @@ def supervised(base: str, file: File, seed: int) -> CreateFineTuningJob:
 
 
 def reinforcement(model: str, file: File, steps: int, seed: int) -> CreateFineTuningJob:
-    """GRPO with dynamic sampling that trains the adapter further, with the evaluation's own check as the reward."""
+    """GRPO with dynamic sampling, on the same adapter; the reward is the evaluation's own check."""
     hyperparameters = ReinforcementHyperparameters(
         steps=steps,
         prompts_per_step=PROMPTS_PER_STEP,

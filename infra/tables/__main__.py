@@ -23,6 +23,7 @@ class Part(NamedTuple):
 
 PARTS = (
     Part("operations/settings.md", "settings", settings.table),
+    Part("operations/settings.md", "settings of the command line", settings.client_table),
     Part("glossary.md", "metrics", metrics.table),
     Part("rest.md", "routes", rest.reference),
     Part("command-line.md", "commands", commands.reference),

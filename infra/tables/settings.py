@@ -1,4 +1,4 @@
-"""The settings of every process, for docs/operations/settings.md."""
+"""The settings of every process and of the command line, for docs/operations/settings.md."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from services.core.settings import ProcessSettings, Settings
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.worker import IndexerSettings
 from services.sandbox.settings import SandboxSettings
+from temper.settings import ClientSettings
 
 READERS: tuple[tuple[type[BaseModel], str], ...] = (
     (ApiSettings, "api"),
@@ -33,14 +34,28 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def client_table() -> str:
+    """The settings that only the command line reads, as a Markdown table."""
+    lines = ["| variable | default | meaning |", "|---|---|---|"]
+    of_processes = {name for settings, _ in READERS for name in settings.model_fields}
+    for name, field in ClientSettings.model_fields.items():
+        if name not in of_processes:
+            shown = _default(ClientSettings, name)
+            lines.append(f"| `TEMPER_{name.upper()}` | {shown} | {field.description or ''} |")
+    return "\n".join(lines)
+
+
 def _readers(name: str) -> str:
     readers = [reader for settings, reader in READERS if name in settings.model_fields]
     return "all" if len(readers) == len(READERS) else ", ".join(readers)
 
 
 def _row(settings: type[BaseModel], name: str, reader: str, meaning: str) -> str:
+    return f"| `TEMPER_{name.upper()}` | {_default(settings, name)} | {reader} | {meaning} |"
+
+
+def _default(settings: type[BaseModel], name: str) -> str:
     default = settings.model_fields[name].get_default(call_default_factory=True, validated_data={})
-    shown = "" if default in (None, "", [], {}) else f"`{str(default).lower()}`"
-    if isinstance(default, str | Path) and shown:
-        shown = f"`{default}`"
-    return f"| `TEMPER_{name.upper()}` | {shown} | {reader} | {meaning} |"
+    if default in (None, "", [], {}):
+        return ""
+    return f"`{default}`" if isinstance(default, str | Path) else f"`{str(default).lower()}`"

@@ -148,9 +148,7 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         "rises",
     ),
     MetricTerm("curriculum/prioritized", "reward", "Draws by pass rate", _SHARE),
-    MetricTerm(
-        "curriculum/replayed", "reward", "Draws that repeat a newly solved prompt", _SHARE
-    ),
+    MetricTerm("curriculum/replayed", "reward", "Draws that repeat a newly solved prompt", _SHARE),
     MetricTerm(
         "response_length",
         "lengths",

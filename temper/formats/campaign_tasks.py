@@ -23,7 +23,7 @@ _Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000, strip_
 class CampaignTask(Request):
     """One campaign; what it leaves out comes from the environment file.
 
-    ``gpus`` names cards by index or UUID, separated by commas; an empty text names none.
+    ``gpus`` names GPUs by index or UUID, separated by commas; an empty text names none.
     """
 
     model: _Text | None = None
@@ -73,7 +73,7 @@ def read_duration(text: str) -> float:
 
 
 def read_cards(text: str) -> list[GpuIndex | GpuUuid]:
-    """Cards such as ``0,1`` or ``GPU-8f...``, by index or UUID; raises `ValueError`."""
+    """GPUs such as ``0,1`` or ``GPU-8f...``, by index or UUID; raises `ValueError`."""
     cards: list[GpuIndex | GpuUuid] = []
     for name in filter(None, (part.strip() for part in text.split(","))):
         is_index = name.isascii() and name.isdigit()

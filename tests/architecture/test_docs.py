@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from infra.tables.settings import READERS
+from services.api.settings import ApiSettings
+from services.api.tool_routes import sandbox
 from services.contracts.campaigns.llms import LlmRole
 from services.contracts.jobs import JobStatus
 from services.core.process.runtimes import REPOSITORY
+from temper.settings import ClientSettings
 from temper.stack.services import Service
 from tests.support.docs.blocks import without_code_blocks
 
@@ -124,6 +129,25 @@ def test_the_glossary_names_each_value_of_a_term(term: str, names: set[str]) -> 
     meaning = next(row.split(" | ")[1] for row in rows if row.startswith(f"| {term} |"))
 
     assert set(re.findall(r"`(\w+)`", meaning)) == names
+
+
+@pytest.mark.parametrize(
+    "settings", [ClientSettings, *dict(READERS)], ids=lambda each: each.__name__
+)
+def test_the_page_of_settings_lists_each_variable(settings: type[BaseModel]) -> None:
+    page = (REPOSITORY / "docs/operations/settings.md").read_text()
+    variables = {f"TEMPER_{name.upper()}" for name in settings.model_fields}
+
+    assert sorted(name for name in variables if f"| `{name}` |" not in page) == []
+
+
+def test_the_page_of_the_sandbox_says_what_the_gateway_forwards(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/sandbox.md").read_text()
+    rows = re.findall(r"^\| `(?:[A-Z]+ )?(/[\w/]+)` \|.*\| (yes|no) \|$", page, re.MULTILINE)
+    forwarded = {route.path for route in sandbox(ApiSettings(home=tmp_path)).routes}
+
+    assert len(rows) > len(forwarded)
+    assert {path for path, answer in rows if answer == "yes"} == forwarded
 
 
 def test_the_readme_is_short() -> None:

@@ -90,7 +90,7 @@ FLAGS: dict[str, Flag | str] = {
     "--gpu-hours": "budget.gpu_hours",
     "--cost": "budget.cost",
     "--training-rows --upper-data-size-limit": "training_rows",
-    "--devices": Flag("devices", read=read_cards, metavar="CARD,..."),
+    "--devices": Flag("devices", read=read_cards, metavar="GPU,..."),
     "--branches": "branches",
     "--parents": "parents",
     "--seeds": "seeds.most",
