@@ -3,8 +3,10 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import SecretStr
 
 from infra.tables.settings import READERS
 from tests.support.docker.config import compose_config
@@ -23,6 +25,7 @@ SETTINGS = {
 FILES = {"default": (), "full": ("infra/compose/sandbox-full.yml",)}
 IN_ENV = set(re.findall(r"^#([A-Z_]+)=", (REPOSITORY / ".env.example").read_text(), re.MULTILINE))
 """The variables of .env."""
+AS_JSON = ("--format", "json")
 
 
 @pytest.fixture(params=["default", "gpu"])
@@ -45,6 +48,19 @@ def test_every_setting_reaches_the_services_that_read_it(
         assert {name: given[service].get(name) for name in wanted} == wanted, service
         # Those that the compose file leaves open are set in .env.
         assert {name for name, value in wanted.items() if value is None} <= IN_ENV, service
+
+
+def test_secrets_are_set_where_the_sandbox_does_not_see_them() -> None:
+    secret = {
+        f"TEMPER_{name.upper()}"
+        for settings, _ in READERS
+        for name, field in settings.model_fields.items()
+        if SecretStr in (field.annotation, *get_args(field.annotation))
+    }
+
+    # The stack's retrieval service asks for no key.
+    assert secret - IN_ENV == {"TEMPER_RETRIEVAL_API_KEY"}
+    assert {"TEMPER_ENDPOINT_KEYS", "TEMPER_EXPORT_OPTIONS"} <= IN_ENV
 
 
 def test_only_services_that_read_settings_get_the_file(
@@ -74,9 +90,6 @@ def test_nobody_commits_or_builds_in_the_variables_of_a_machine() -> None:
     sent = (REPOSITORY / ".dockerignore").read_text().splitlines()
     assert next(line for line in sent if not line.startswith("#")) == "*"
     assert not any(line.startswith("!") and line.endswith(".env") for line in sent)
-
-
-AS_JSON = ("--format", "json")
 
 
 def _environments(text: str) -> Environments:
