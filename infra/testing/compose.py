@@ -19,6 +19,8 @@ from infra.testing.apt import private_apt
 
 TOOLS = Path(__file__).resolve().parents[2] / ".temper" / "tools"
 FETCHED = TOOLS / "docker-compose"
+OLDEST = (2, 24)
+"""The first release in which a file of variables may be missing; docs/operations/docker.md has it."""
 PROBE_SECONDS = 20.0
 STEP_SECONDS = 180.0
 
@@ -51,17 +53,27 @@ SOURCES = {
 
 
 def compose_command() -> list[str] | None:
-    """The command of Docker Compose; None if it is missing."""
+    """The command of Docker Compose; None if it is missing or too old."""
     docker = shutil.which("docker")
     candidates = [[docker, "compose"]] if docker else []
     candidates += [[str(path)] for path in _programs(FETCHED)]
     for command in candidates:
         asked = subprocess.run(
-            [*command, "version"], capture_output=True, timeout=PROBE_SECONDS, check=False
+            [*command, "version", "--short"],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_SECONDS,
+            check=False,
         )
-        if asked.returncode == 0:
+        if asked.returncode == 0 and is_recent(asked.stdout):
             return command
     return None
+
+
+def is_recent(version: str) -> bool:
+    """Whether a version, such as ``2.26.1-4`` or ``v2.24.0``, reads the compose file."""
+    found = re.match(r"v?(\d+)\.(\d+)", version.strip())
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST
 
 
 def fetch_compose(log: Path, lock: int, progress: Progress) -> None:
