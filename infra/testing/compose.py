@@ -20,7 +20,7 @@ from infra.testing.apt import private_apt
 TOOLS = Path(__file__).resolve().parents[2] / ".temper" / "tools"
 FETCHED = TOOLS / "docker-compose"
 OLDEST = (2, 24)
-"""The first release in which a file of variables may be missing; docs/operations/docker.md has it."""
+"""The first release in which a file of variables may be missing."""
 PROBE_SECONDS = 20.0
 STEP_SECONDS = 180.0
 
