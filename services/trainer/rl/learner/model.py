@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from peft import LoraConfig, PeftModel, TaskType, get_peft_model
@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.online import PpoHyperparameters
 from services.contracts.training.optimizer import LoraSettings, OptimizerSettings, TrainingType
+from services.trainer.forward.dropout import check_alike, drawing_modules, remove_dropout
 from services.trainer.forward.exact import compute_exactly, in_whole_rows
 from services.trainer.forward.output_layer import OutputLayer, Reader, Readings, read_logits
 from services.trainer.forward.packing import (
@@ -69,6 +70,13 @@ class LanguageModel(nn.Module):  # type: ignore[misc]  # torch is untyped here
         """The transformers model; an adapter is inside its layers."""
         get_base_model = getattr(self.model, "get_base_model", None)
         return self.model if get_base_model is None else get_base_model()
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of all modules; in both they compute the same."""
+        super().train(mode)
+        for module in drawing_modules(self):
+            module.training = False
+        return self
 
     def is_layer(self, module: nn.Module) -> bool:
         """Whether a module is a layer of the model or of its critic."""
@@ -171,7 +179,8 @@ def load_learner_model(
     ``checkpointing``: activations are recomputed in the backward pass.
 
     With ``on_meta`` their stored weights are not read: another process will send them. Trained
-    weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``.
+    weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``. Neither has
+    dropout: `InvalidRequest` for a model whose layers draw all the same.
     """
     settings = spec.settings
     load = partial(_load_policy, spec, settings.optimizer, bf16=bf16, on_meta=on_meta)
@@ -179,12 +188,13 @@ def load_learner_model(
     critic = None
     if isinstance(settings, PpoHyperparameters):
         critic = _load_critic(settings, policy, load)
-    if checkpointing:
-        for trained in filter(None, (policy, critic and critic.trunk)):
-            trained.gradient_checkpointing_enable({"use_reentrant": False})
     model = LanguageModel(policy, critic, bf16=bf16)
     if not on_meta:
         model.output.check()
+        check_alike(model, model.causal)
+    if checkpointing:
+        for trained in filter(None, (policy, critic and critic.trunk)):
+            trained.gradient_checkpointing_enable({"use_reentrant": False})
     return model
 
 
@@ -224,6 +234,7 @@ def _load_policy(
             model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
         else:
             model = get_peft_model(model, lora_config(settings.lora))
+    remove_dropout(model)
     return model
 
 

@@ -149,7 +149,7 @@ def test_an_adapter_is_published_merged_for_an_engine_without_a_gpu(
     ("method", "settings"),
     [
         ("reinforcement", {"mini_batches": 2}),
-        ("reinforcement", {"training_type": "lora", "lora": {"rank": 4, "dropout": 0.2}}),
+        ("reinforcement", {"training_type": "lora", "lora": {"rank": 4}}),
         ("ppo", {"epochs": 2}),
         ("ppo", {"critic": {"kind": "shared"}, "training_type": "lora"}),
     ],
