@@ -181,12 +181,11 @@ class BatchBuilder:
         The sequences of a session of an agent follow each other, the trajectory's own first.
         """
         samples = [(group, sample) for group in groups for sample in group.usable]
-        taught = await self._taught([sample for _, sample in samples])
         sequences: list[TrainingSequence] = []
-        for number, ((group, sample), teacher) in enumerate(zip(samples, taught, strict=True)):
-            own = self._sequence(sample, group.number, number, teacher)
+        for number, (group, sample) in enumerate(samples):
+            own = self._sequence(sample, group.number, number)
             sequences += [own, *(self._branch(sample, own, each) for each in branches(sample))]
-        return TrainingBatch(tuple(sequences))
+        return TrainingBatch(tuple(await self._taught(sequences)))
 
     def penalty(self, sample: Trajectory) -> float:
         """The overlong penalty of a sample, 0 or negative."""
@@ -196,28 +195,26 @@ class BatchBuilder:
         buffer, factor = self.overlong.buffer, self.overlong.factor
         return overlong_penalty(length, self.max_length, buffer, factor)
 
-    async def _taught(self, samples: Sequence[Trajectory]) -> Sequence[TopK | None]:
+    async def _taught(self, sequences: Sequence[TrainingSequence]) -> Sequence[TrainingSequence]:
+        """The sequences, each with the teacher's distribution at its own tokens."""
         if self.teacher is None:
-            return [None] * len(samples)
+            return sequences
         teacher, permits = self.teacher, asyncio.Semaphore(MAX_TEACHER_REQUESTS)
 
-        async def ask(sample: Trajectory) -> TopK:
+        async def ask(sequence: TrainingSequence) -> TrainingSequence:
             async with permits:
-                return await teacher.top(sample.prompt_token_ids + sample.response_token_ids)
+                return replace(sequence, teacher=await teacher.top(sequence.token_ids.tolist()))
 
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(ask(sample)) for sample in samples]
+            asked = [tasks.create_task(ask(sequence)) for sequence in sequences]
         return [task.result() for task in asked]
 
-    def _sequence(
-        self, sample: Trajectory, group: int, number: int, teacher: TopK | None
-    ) -> TrainingSequence:
+    def _sequence(self, sample: Trajectory, group: int, number: int) -> TrainingSequence:
         return TrainingSequence(
             **self._tokens(sample, sample),
             reward=(sample.reward or 0.0) + self.penalty(sample),
             group=group,
             sample=number,
-            teacher=teacher,
         )
 
     def _branch(

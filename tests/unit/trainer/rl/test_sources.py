@@ -229,6 +229,26 @@ def test_teacher_requests_are_bounded() -> None:
     assert teacher.most == MAX_TEACHER_REQUESTS
 
 
+def test_teacher_is_asked_about_every_sequence_of_a_session() -> None:
+    class Certain:
+        """Has no doubt that each token follows those before it."""
+
+        async def top(self, token_ids: Sequence[int]) -> TopK:
+            ids = np.array(token_ids[1:], np.int32)[:, None]
+            return TopK(ids, np.zeros(ids.shape, np.float32))
+
+    others = [branch(SequenceRole.AGENT, [1] * length, version=0) for length in (1, 9)]
+    session = trajectory(agent=AgentRecord(model_calls=5, other_sequences=others))
+    group = group_of(session, trajectory())
+
+    batch = asyncio.run(BatchBuilder(8, teacher=Certain()).of([group]))
+
+    assert len(batch.sequences) == 4
+    for each in batch.sequences:
+        assert each.teacher is not None
+        assert each.teacher.ids[:, 0].tolist() == each.token_ids[1:].tolist()
+
+
 def test_overlong_penalty_is_part_of_the_reward() -> None:
     batches = BatchBuilder(4, OverlongPenalty(buffer=2, factor=1.0))
     batch = asyncio.run(batches.of([group_of(trajectory())]))
