@@ -28,6 +28,7 @@ Conversation = list[JsonObject]
 @dataclass(frozen=True)
 class _Pending:
     conversation: Conversation
+    tools: list[JsonObject]
     score: "asyncio.Future[float]"
 
 
@@ -65,9 +66,9 @@ class RewardModel:
         await self._pool.__aexit__(*error)
 
     async def score(self, sample: Sample) -> Score:
-        """The model's score of the whole conversation."""
+        """The model's score of the whole conversation, and of the tools that were on offer."""
         score: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._pending.append(_Pending(sample.conversation, score))
+        self._pending.append(_Pending(sample.conversation, sample.trajectory.tools, score))
         self._arrived.set()
         value = await score
         return Score(_sigmoid(value) if self._settings.sigmoid else value)
@@ -90,7 +91,7 @@ class RewardModel:
     async def _score_batch(self, batch: list[_Pending]) -> None:
         """Resolve every future of the batch, even on a bug of ours: no caller may wait forever."""
         try:
-            scores = await self._scores([pending.conversation for pending in batch])
+            scores = await self._scores(batch)
         except Exception as error:
             message = error.message if isinstance(error, RewardFailed) else self._told(repr(error))
             cause = error.cause if isinstance(error, RewardFailed) else None
@@ -102,14 +103,18 @@ class RewardModel:
             if not pending.score.done():
                 pending.score.set_result(score)
 
-    async def _scores(self, conversations: list[Conversation]) -> list[float]:
+    async def _scores(self, batch: list[_Pending]) -> list[float]:
+        request = {
+            "conversations": [pending.conversation for pending in batch],
+            "tools": [pending.tools for pending in batch],
+        }
         try:
-            given = await self._pool.call({"conversations": conversations}, BATCH_SECONDS)
+            given = await self._pool.call(request, BATCH_SECONDS)
         except WorkerFailed as error:
             cause = cause_of(error) or InfrastructureCause.SERVICE_ERROR
             raise RewardFailed(self._told(error.message), cause=cause) from error
-        if not isinstance(given, list) or len(given) != len(conversations):
-            message = self._told(f"gave no list of {len(conversations)} scores")
+        if not isinstance(given, list) or len(given) != len(batch):
+            message = self._told(f"gave no list of {len(batch)} scores")
             raise RewardFailed(message, cause=InfrastructureCause.UNREADABLE)
         return [read_score(score, self._settings.model) for score in given]
 

@@ -74,10 +74,17 @@ def render(
 
 
 def render_answer(
-    conversation: Conversation, template: TemplateRenderer, encode: TextEncoder
+    conversation: Conversation,
+    template: TemplateRenderer,
+    encode: TextEncoder,
+    *,
+    is_scored: bool = False,
 ) -> Exchange:
-    """The last answer of a conversation after everything before it."""
-    renderer = _Renderer(conversation, template, encode)
+    """The last answer of a conversation after everything before it.
+
+    One that ``is_scored`` is read, not written: nothing follows it that would stop a model.
+    """
+    renderer = _Renderer(conversation, template, encode, stops=not is_scored)
     (exchange,) = renderer.exchanges([renderer.turn(len(conversation.messages) - 1)])
     return exchange
 
@@ -87,10 +94,14 @@ def render_pair(
     rejected: Conversation,
     template: TemplateRenderer,
     encode: TextEncoder,
+    *,
+    is_scored: bool = False,
 ) -> tuple[Exchange, Exchange]:
-    """Both answers after one context; text that a template adds to only one answer is part of that
-    answer."""
-    first, second = (render_answer(each, template, encode) for each in (preferred, rejected))
+    """Both answers after one context, as `render_answer` gives them; text that a template adds to
+    only one answer is part of that answer."""
+    first, second = (
+        render_answer(each, template, encode, is_scored=is_scored) for each in (preferred, rejected)
+    )
     size = min(len(first.context), len(second.context))
     texts = [encode(each.context + each.response) for each in (first, second)]
     tokens = min(text.before(size) for text in texts)
@@ -118,11 +129,18 @@ def opened(conversation: Conversation, default_system: str | None) -> Conversati
 
 
 class _Renderer:
-    """Renders the learned turns of one conversation."""
+    """Renders the learned turns of one conversation; with ``stops`` each ends with a token that
+    stops the model."""
 
     def __init__(
-        self, conversation: Conversation, template: TemplateRenderer, encode: TextEncoder
+        self,
+        conversation: Conversation,
+        template: TemplateRenderer,
+        encode: TextEncoder,
+        *,
+        stops: bool = True,
     ) -> None:
+        self._stops = stops
         self._messages = [as_chat_message(message) for message in conversation.messages]
         self._tools = list(conversation.tools)
         self._template = template
@@ -140,7 +158,8 @@ class _Renderer:
             written = prompt + written[len(header) :]
             start, is_served = len(prompt), True
         text = written.rstrip()
-        return _Turn(text + self._next_marker(index, text), start, is_served)
+        end = self._next_marker(index, text) if self._stops else ""
+        return _Turn(text + end, start, is_served)
 
     def _served_header(self, index: int, prompt: str, header: str) -> str:
         """The text before an answer, if the answer can follow the prompt because both end alike;

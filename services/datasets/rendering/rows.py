@@ -160,7 +160,9 @@ class RowRenderer:
         answers: tuple[Exchange, ...]
         if self._kind is RowKind.PREFERENCE:
             parts = ("preferred", "rejected")
-            answers = render_pair(conversations[0], conversations[1], template, encode)
+            first, second = conversations
+            scored = settings.scores_answers
+            answers = render_pair(first, second, template, encode, is_scored=scored)
         else:
             answers = (render_answer(conversations[0], template, encode),)
         tokens_of = answer_tokens(answers, encode, settings.cutoff)

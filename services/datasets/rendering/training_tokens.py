@@ -14,13 +14,15 @@ from services.datasets.rendering.text_encoding import TextEncoder, TextPart, Tok
 @dataclass(frozen=True)
 class TokenSettings:
     """Settings that determine tokens and loss: tokens per sequence, whether rows with more are left
-    out, whether special tokens in texts are ordinary text, and two arguments of the library."""
+    out, whether special tokens in texts are ordinary text, two arguments of the library, and
+    whether answers are scored, as by a reward model, rather than learned."""
 
     cutoff: int
     leaves_out_long: bool = False
     neutralizes: bool = False
     train_on_prompt: bool = False
     mask_history: bool = False
+    scores_answers: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Run as ``python -m services.rewards.reward_models.child FOLDER MAX_LENGTH [--trusted]`` in a
 runtime that has torch and transformers; with --trusted the model's own code may run. Answers
-{"conversations": [[message, ...], ...]} with a list of scores.
+{"conversations": [[message, ...], ...], "tools": [[schema, ...], ...]} with a list of scores.
 """
 
 import sys
@@ -17,7 +17,7 @@ def load_classifier(folder: Path, max_length: int, *, trusted: bool = False) -> 
     from services.rewards.reward_models.classifier import Classifier  # noqa: PLC0415
 
     classifier = Classifier(folder, max_length, trusted=trusted)
-    return lambda request: classifier.score(request["conversations"])
+    return lambda request: classifier.score(request["conversations"], request["tools"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from transformers import (
 
 from services.models.tokenizer_ids.files import TOKENIZER
 from services.models.tokenizer_ids.prepared import prepare_tokenizer
-from services.rewards.reward_models.messages import Message, tool_replies_as_user
+from services.rewards.reward_models.messages import Message, Schema, rendered
 
 
 class Classifier:
@@ -35,9 +35,13 @@ class Classifier:
         longest = getattr(self._model.config, "max_position_embeddings", None) or max_length
         self._max_length = min(max_length, longest)
 
-    def score(self, conversations: list[list[Message]]) -> list[float]:
-        """The label's logit of each conversation."""
-        rows = [self._tokens(messages) for messages in conversations]
+    def score(
+        self, conversations: list[list[Message]], tools: list[list[Schema]] | None = None
+    ) -> list[float]:
+        """The label's logit of each conversation, with the ``tools`` on offer in each; None: in
+        none."""
+        offered = tools or [[] for _ in conversations]
+        rows = [self._tokens(*each) for each in zip(conversations, offered, strict=True)]
         padding = self._padding(rows)
         width = max(map(len, rows))
         device = self._model.device
@@ -48,21 +52,17 @@ class Classifier:
         scores: list[float] = answer.logits[:, 0].float().tolist()
         return scores
 
-    def _tokens(self, messages: list[Message]) -> list[int]:
+    def _tokens(self, messages: list[Message], tools: list[Schema]) -> list[int]:
         if self._tokenizer.chat_template is None:
             text = "\n".join(f"{each['role']}: {each.get('content')}" for each in messages)
             token_ids = self._tokenizer(text)["input_ids"]
         else:
-            text = self._rendered(messages)
+            text = rendered(self._template, messages, tools)
             token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return list(token_ids[-self._max_length :])
 
-    def _rendered(self, messages: list[Message]) -> str:
-        try:
-            text: str = self._tokenizer.apply_chat_template(messages, tokenize=False)
-        except Exception:  # many templates refuse the role tool, each in its own way
-            converted = tool_replies_as_user(messages)
-            text = self._tokenizer.apply_chat_template(converted, tokenize=False)
+    def _template(self, messages: list[Message], tools: list[Schema] | None) -> str:
+        text: str = self._tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
         return text
 
     def _padding(self, rows: list[list[int]]) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.offline import OfflineHyperparameters
 from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import ConversationReader
@@ -61,6 +62,7 @@ def row_renderer(
             neutralizes=settings.control_tokens == "neutralize",
             train_on_prompt=bool(arguments.get("train_on_prompt")),
             mask_history=bool(arguments.get("mask_history")),
+            scores_answers=settings.stage is Stage.RM,
         ),
         default_system=str(system) if system else None,
         end_of_text=read_special_tokens(folder).get("eos_token", "") if is_text else "",

@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fidelity import FIDELITY
 from services.contracts.training.rows import RowKind
 from services.datasets.record import RowError
@@ -151,6 +152,7 @@ def token_settings(spec: TrainingSpec) -> TokenSettings:
         neutralizes=spec.neutralizes,
         train_on_prompt=bool(spec.arguments.get("train_on_prompt")),
         mask_history=bool(spec.arguments.get("mask_history")),
+        scores_answers=spec.stage is Stage.RM,
     )
 
 

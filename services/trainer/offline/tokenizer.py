@@ -24,6 +24,7 @@ from services.trainer.errors import TrainingFailure
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library.named_template import chat_template_of, refusing_template
 from services.trainer.offline.spec import TrainingSpec
+from services.trainer.offline.template_settings import with_default_system, with_variables
 
 
 def training_tokenizer(spec: TrainingSpec, model: Path, context: Context) -> Path:
@@ -31,7 +32,8 @@ def training_tokenizer(spec: TrainingSpec, model: Path, context: Context) -> Pat
 
     It is that of the adapter that is trained further, or of the base. With a named template, or a
     default system message, its chat template renders what is trained, so that the model is saved,
-    evaluated and served with it. A model without tokenizer.json keeps its own folder, of which
+    evaluated and served with it; that of a reward model, which rewards give no variables, has those
+    of the training. A model without tokenizer.json keeps its own folder, of which
     vLLM's runtime must build the same tokenizer.
     Raises `InvalidRequest` for files that cannot be read, and for ids that differ.
     """
@@ -101,8 +103,7 @@ def _trained_template(spec: TrainingSpec, prepared: Path, context: Context) -> s
         return None
     own = one_template(read_chat_templates(prepared))
     if spec.template is None:
-        system = spec.arguments.get("default_system")
-        return with_default_system(own, str(system)) if own and system else None
+        return None if own is None else _with_settings(spec, own)
     try:
         return chat_template_of(spec.template, load_tokenizer(prepared), spec.arguments, own)
     except TrainingFailure:
@@ -116,10 +117,11 @@ def _trained_template(spec: TrainingSpec, prepared: Path, context: Context) -> s
     return refusing_template(message)
 
 
-def with_default_system(template: str, system: str) -> str:
-    """A chat template that begins conversations without a system message with this one."""
-    quoted = system.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return (
-        "{%- if messages and messages[0]['role'] != 'system' -%}{%- set messages = "
-        f"[{{'role': 'system', 'content': '{quoted}'}}] + messages -%}}{{%- endif +%}}{template}"
-    )
+def _with_settings(spec: TrainingSpec, own: str) -> str | None:
+    """The model's own chat template with what the training adds to it; None: nothing."""
+    template = own
+    if system := spec.arguments.get("default_system"):
+        template = with_default_system(template, str(system))
+    if spec.stage is Stage.RM:
+        template = with_variables(template, spec.chat_template_kwargs)
+    return None if template == own else template

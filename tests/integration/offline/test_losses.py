@@ -1,5 +1,6 @@
 """The losses that the trainers run, against the published numbers and closed forms."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +170,37 @@ def test_the_loss_of_a_reward_model_is_that_of_score_differences(
     assert not model.v_head.summary.bias.requires_grad
 
 
+def trained_scores(
+    job: OfflineJob, again: OfflineJob, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[float], dict[str, Any]]:
+    """The trainer's scores of the first rows, those of the preferred answers first, and the result
+    of the job; the job ``again`` is the same in another folder."""
+    from services.trainer.offline.library.trainers import load_value_head_model
+
+    result = job.run()
+    trainer = again.trainer(monkeypatch)
+    load_value_head_model(trainer.model, job.folder / "output/checkpoint-4")
+    batch = a_batch(trainer)
+    with torch.no_grad():
+        _, (_, *scores) = trainer.compute_loss(
+            trainer.model.eval(), dict(batch), return_outputs=True
+        )
+    return torch.cat(scores).tolist(), result
+
+
+def scored_conversations(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """What a classifier reads for the scores of the first rows."""
+    return [
+        [*row["input"]["messages"], *row[side]]
+        for side in ("preferred_output", "non_preferred_output")
+        for row in rows[:4]
+    ]
+
+
 def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from services.rewards.reward_models.classifier import Classifier
-    from services.trainer.offline.library.trainers import load_value_head_model
 
     # The named templates train on the line breaks after the end of a turn.
     for method, template in (
@@ -185,27 +212,52 @@ def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
         folder = tmp_path / f"{method}-{template}"
         changes: dict[str, Any] = {"method": method, "template": template, "max_seq_len": 320}
         job = OfflineJob(folder, base, Stage.RM, **changes, arguments={"save_steps": 4})
-        result = job.run()
-        trained = OfflineJob(folder.with_suffix(".again"), base, Stage.RM, **changes)
-        trainer = trained.trainer(monkeypatch)
-        load_value_head_model(trainer.model, folder / "output/checkpoint-4")
-        batch = a_batch(trainer)
-        with torch.no_grad():
-            _, (_, *scores) = trainer.compute_loss(
-                trainer.model.eval(), dict(batch), return_outputs=True
-            )
+        again = OfflineJob(folder.with_suffix(".again"), base, Stage.RM, **changes)
+        scores, result = trained_scores(job, again, monkeypatch)
 
         classifier = Classifier(folder / result["model_dir"], 1024)
-        conversations = [
-            [*row["input"]["messages"], *row[side]]
-            for side in ("preferred_output", "non_preferred_output")
-            for row in rows_of(Stage.RM)[:4]
-        ]
 
         assert result["kind"] == "full"
-        assert classifier.score(conversations) == pytest.approx(
-            torch.cat(scores).tolist(), abs=1e-5
-        )
+        conversations = scored_conversations(rows_of(Stage.RM))
+        assert classifier.score(conversations) == pytest.approx(scores, abs=1e-5)
+
+
+OPEN_TURNS = (
+    "{% if tools %}<|im_start|>system\n{{ tools | tojson }}{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
+    "{% if message.role == 'user' and brief %} Be brief.{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""A chat template that ends no turn, as GLM's, with tools and a variable."""
+
+
+def test_a_reward_model_reads_tools_variables_and_open_turns_as_it_was_trained(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from services.rewards.reward_models.classifier import Classifier
+
+    model = tmp_path / "model"
+    shutil.copytree(base, model)
+    (model / "chat_template.jinja").write_text(OPEN_TURNS)
+    tools = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
+    rows = rows_of(Stage.RM)
+    for row in rows:
+        row["input"]["tools"] = tools
+    changes: dict[str, Any] = {
+        "rows": rows,
+        "chat_template_kwargs": {"brief": True},
+        "max_seq_len": 320,
+    }
+    job = OfflineJob(tmp_path / "job", model, Stage.RM, **changes, arguments={"save_steps": 4})
+    again = OfflineJob(tmp_path / "again", model, Stage.RM, **changes)
+    scores, result = trained_scores(job, again, monkeypatch)
+
+    classifier = Classifier(job.folder / result["model_dir"], 1024)
+
+    conversations = scored_conversations(rows)
+    found = classifier.score(conversations, [tools] * len(conversations))
+    assert found == pytest.approx(scores, abs=1e-5)
+    assert classifier.score(conversations) != pytest.approx(scores, abs=1e-4)
 
 
 def test_micro_batches_have_the_loss_of_their_whole_batch_also_when_the_last_is_smaller(

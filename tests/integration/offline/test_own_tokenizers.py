@@ -1,6 +1,7 @@
 """What a training renders and encodes is what its model is saved with, for serving and more."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,23 @@ def test_a_default_system_message_of_training_is_part_of_the_template(
 
     assert prompt(folder) == prompt(base, {"role": "system", "content": system}, ASKED)
     assert prompt(folder, SYSTEM, ASKED) == prompt(base, SYSTEM, ASKED)
+
+
+def test_the_variables_of_a_reward_model_are_part_of_its_template(
+    base: Path, tmp_path: Path
+) -> None:
+    shown = "{{ [brief, words] }}"
+    model = tmp_path / "model"
+    shutil.copytree(base, model)
+    (model / "chat_template.jinja").write_text(shown)
+    variables = {"brief": True, "words": ["it's", None]}
+    changes: dict[str, Any] = {"chat_template_kwargs": variables}
+
+    scored = prepared(model, tmp_path / "rm", stage=Stage.RM, **changes)
+    written = prepared(model, tmp_path / "sft", **changes)
+
+    assert prompt(scored) == str([True, ["it's", None]])
+    assert read_chat_templates(written) == read_chat_templates(model)
 
 
 def test_an_adapter_is_saved_and_continued_with_its_template_and_tokens(

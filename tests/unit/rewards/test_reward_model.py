@@ -12,7 +12,7 @@ from services.contracts.failures import InfrastructureCause
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import WorkerPool
 from services.rewards import reward_model
-from services.rewards.reward_models.messages import tool_replies_as_user
+from services.rewards.reward_models.messages import Message, rendered, tool_replies_as_user
 from services.rewards.scorer import open_scorer
 from tests.support.rewards import failure, rewarded_all, trajectory, weighted
 
@@ -192,6 +192,58 @@ def test_a_runtime_without_torch_is_reported(folder: Path) -> None:
     )
 
     assert "torch" in failure(trajectory("a"), REWARD, environment)
+
+
+def test_a_reward_model_is_told_the_tools_that_were_on_offer(folder: Path) -> None:
+    program = (
+        f"{READY}\nrequest = json.loads(sys.stdin.readline())\n"
+        'note(json.dumps(request["tools"], separators=(",", ":")))\n'
+        'send({"value": [0.0 for _ in request["conversations"]]})'
+    )
+    samples = [trajectory("a"), trajectory("b", tools=TOOLS)]
+
+    rewarded_all(samples, REWARD, environment=environment_with(folder, program))
+
+    assert json.loads(log(folder)[1]) == [[], TOOLS]
+
+
+TOOLS = [{"type": "function", "function": {"name": "search"}}]
+ROLES: dict[str, list[Message]] = {
+    "user": [{"role": "user", "content": "?"}],
+    "tool": [{"role": "assistant", "content": "call"}, {"role": "tool", "content": "1"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("refuses", "messages", "expected"),
+    [
+        ((), "user", "search user"),
+        ((), "tool", "search assistant tool"),
+        (("tool",), "tool", "search assistant user"),
+        (("search",), "user", "user"),
+        (("search",), "tool", "assistant tool"),
+        (("search", "tool"), "tool", "assistant user"),
+    ],
+)
+def test_a_conversation_is_rendered_with_all_that_its_template_takes(
+    refuses: tuple[str, ...], messages: str, expected: str
+) -> None:
+    def template(messages: list[Message], tools: list[Message] | None) -> str:
+        names = [each["function"]["name"] for each in tools or ()]
+        words = [*names, *(each["role"] for each in messages)]
+        if any(each in refuses for each in words):
+            raise ValueError("unknown")
+        return " ".join(words)
+
+    assert rendered(template, ROLES[messages], TOOLS) == expected
+
+
+def test_a_conversation_that_a_template_refuses_in_every_form_says_why() -> None:
+    def template(messages: list[Message], tools: list[Message] | None) -> str:
+        raise ValueError(f"{len(messages)} messages, tools: {tools}")
+
+    with pytest.raises(ValueError, match="1 messages, tools: None"):
+        rendered(template, ROLES["user"], TOOLS)
 
 
 def test_tool_replies_become_user_messages_for_templates_without_tools() -> None:

@@ -13,6 +13,7 @@ from services.datasets.rendering.exchanges import (
     as_chat_message,
     render,
     render_answer,
+    render_messages,
     render_pair,
 )
 from services.datasets.rendering.missing_parts import missing_parts
@@ -174,6 +175,21 @@ def test_the_marker_of_the_next_role_is_trained_where_it_ends_the_turn() -> None
 
     assert call.response.endswith("</tool_call><|tool|>")
     assert answer.response.endswith("It is sunny.<|user|>")
+
+
+def test_a_scored_answer_ends_where_a_conversation_that_ends_with_it_does() -> None:
+    template = Rendered(KINDS["next role ends the turn"])
+    answers = [
+        Conversation((Message("user", "Ask."), Message("assistant", text, learned=True)))
+        for text in ("Paris", "Rome")
+    ]
+    whole = [render_messages(each, template, prompt=False).rstrip() for each in answers]
+
+    scored = render_pair(*answers, template, encoder(), is_scored=True)
+    learned = render_pair(*answers, template, encoder())
+
+    assert [each.context + each.response for each in scored] == whole
+    assert [each.context + each.response for each in learned] == [f"{t}<|user|>" for t in whole]
 
 
 def test_a_template_without_special_tokens_has_no_end_to_train() -> None:

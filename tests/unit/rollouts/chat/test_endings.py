@@ -1,8 +1,18 @@
 """What follows a turn depends on how it ended."""
 
+from pathlib import Path
+
 import pytest
 
+from services.contracts.training.offline import (
+    OfflineHyperparameters,
+    RewardModelHyperparameters,
+)
+from services.contracts.training.preference_optimization import DpoHyperparameters
+from services.contracts.training.rows import DataFormat
+from services.rollouts.chat.examples import ExampleReader, load_encoder
 from tests.support.chat_templates.conversation import TOOLS, Conversation, ToolTurn, call
+from tests.support.chat_templates.families import FAMILIES
 from tests.unit.rollouts.chat.conftest import Opened, Template
 
 _TURN = ToolTurn([call(0, "a")], ["b"])
@@ -46,6 +56,32 @@ def test_special_tokens_are_kept_in_turn_text(opened_family: Opened) -> None:
     written = _TURN.written(opened_family.family)
 
     assert opened_family.chat.text(opened_family.ids(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("settings", "end"),
+    [(RewardModelHyperparameters(), "Paris"), (DpoHyperparameters(), "Paris<|im_start|>")],
+)
+def test_an_answer_without_an_end_is_trained_with_the_next_marker_unless_it_is_scored(
+    settings: OfflineHyperparameters, end: str, tmp_path: Path
+) -> None:
+    folder = FAMILIES["qwen3"].write(tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{% for each in messages %}<|im_start|>{{ each.role }}\n{{ each.content }}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    reader = ExampleReader(folder, load_encoder(folder), settings, DataFormat.AUTO)
+
+    row = reader.read(
+        {
+            "input": {"messages": [{"role": "user", "content": "Capital?"}]},
+            "preferred_output": [{"role": "assistant", "content": "Paris"}],
+            "non_preferred_output": [{"role": "assistant", "content": "Rome"}],
+        }
+    )
+
+    text = "".join(token.text for token in row.usable[0].tokens.tokens)
+    assert text.endswith(f"assistant\n{end}")
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "llama3_1"])
