@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
+from services.api.fine_tuning.adapters import with_own_adapter
 from services.api.fine_tuning.memory import estimate_memory, located_model
 from services.api.fine_tuning.online import check_online, online_warnings, prefixed_param
 from services.api.jobs.artifacts import result_file_ids
@@ -60,8 +61,8 @@ def create_fine_tuning_job(
 def checked_request(
     session: Session, body: CreateFineTuningJob, settings: ApiSettings
 ) -> CreateFineTuningJob:
-    """The request with its method and a seed. Raises what `create_fine_tuning_job` does, but for
-    the memory."""
+    """The request with its method, a seed, and the settings of the adapter that it trains further.
+    Raises what `create_fine_tuning_job` does, but for the memory."""
     request = _with_method(body)
     require_loadable(session, request.model, settings)
     for param, reference in request.file_references.items():
@@ -69,9 +70,11 @@ def checked_request(
     _check_llamafactory(request)
     _check_reference(session, request, settings)
     check_online(session, request, settings)
-    if request.method is not None:
-        check_targets(request.method, located_model(session, request.model, settings))
-    return request
+    if request.method is None:
+        return request
+    model = located_model(session, request.model, settings)
+    check_targets(request.method, model)
+    return request.model_copy(update={"method": with_own_adapter(request.method, model)})
 
 
 def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:

@@ -34,6 +34,7 @@ from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.training.optimizer import TrainingType
 from services.core.db.tables import JobRow, ModelRow
 from services.jobs.campaign_records import TRAINING
+from services.models.adapter_settings import ADAPTER_ARGUMENTS
 from services.models.registry import get_model_row
 
 
@@ -84,13 +85,6 @@ def _refusals() -> Iterator[None]:
 
 
 _NO_RESULT = (JobStatus.FAILED.value, JobStatus.CANCELLED.value)
-_SHAPE = frozenset(
-    {
-        *("additional_target", "lora_alpha", "lora_dropout", "lora_rank", "lora_target"),
-        *("pissa_init", "use_dora", "use_rslora"),
-    }
-)
-"""Arguments that continuing with an adapter would ignore."""
 
 
 def starting_model(run: CampaignRun, settings: SupervisedHyperparameters) -> str:
@@ -100,7 +94,7 @@ def starting_model(run: CampaignRun, settings: SupervisedHyperparameters) -> str
     another rank, starts from the adapter merged into its base.
     """
     base = run.request.base_model
-    goes_on = settings.training_type is TrainingType.LORA and not _SHAPE & set(
+    goes_on = settings.training_type is TrainingType.LORA and not ADAPTER_ARGUMENTS & set(
         settings.llamafactory
     )
     return base if goes_on or not _is_adapter(run, base) else _merged(run, base)

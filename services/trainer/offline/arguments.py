@@ -18,12 +18,14 @@ from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fine_tuning import TRAINING_DATASET
 from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.placement import Sharding
+from services.models.adapter_settings import ADAPTER_ARGUMENTS, read_adapter_settings
 from services.models.capacity.training import fitting_rows, has_whole_logits
 from services.trainer.offline.rows.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
+_PATHS = frozenset({"dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_or_path"})
 
 _OF_BITSANDBYTES = ("8bit", "bnb", "paged", "ademamix", "lion")
 """Parts of the names of optimizers."""
@@ -82,6 +84,17 @@ def _check_device(spec: TrainingSpec, place: TrainingEnvironment) -> None:
                 ArgumentProblem.BAD_CHOICE,
                 f"{key} {spec.arguments[key]} needs a GPU: it is computed by bitsandbytes",
             )
+
+
+def stated_arguments(spec: TrainingSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the result states, without paths of this host.
+
+    Of an adapter that was trained further they are its own: the library ignores others.
+    """
+    adapter = None if spec.adapter is None else read_adapter_settings(spec.adapter)
+    ignored = _PATHS if adapter is None else _PATHS | ADAPTER_ARGUMENTS
+    stated = {name: value for name, value in arguments.items() if name not in ignored}
+    return stated if adapter is None else {**stated, **adapter.arguments}
 
 
 def left_out_without_gpu(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> list[str]:

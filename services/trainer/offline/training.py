@@ -31,6 +31,7 @@ from services.trainer.offline.arguments import (
     build_arguments,
     is_sharded,
     left_out_without_gpu,
+    stated_arguments,
 )
 from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
@@ -56,7 +57,6 @@ from services.trainer.offline.tokenizer import adds_tokens, load_tokenizer
 from services.trainer.step_metrics import write_step_metrics
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
-_PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_or_path")
 
 
 def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> None:
@@ -235,7 +235,7 @@ def _finish(
         train_loss=outcome.train_loss,
         trained_tokens=outcome.trained_tokens,
         train_seconds=round(outcome.train_seconds, 3),
-        arguments={name: arguments[name] for name in arguments if name not in _PATHS},
+        arguments=stated_arguments(spec, arguments),
         library_versions={"python": platform.python_version()}
         | {name: version(name) for name in _LIBRARIES},
     )

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from services.trainer.offline.arguments import (
     TrainingEnvironment,
     build_arguments,
     left_out_without_gpu,
+    stated_arguments,
 )
 from services.trainer.offline.spec import DataSource, TrainingSpec
 
@@ -37,6 +39,25 @@ def place(**changes: Any) -> TrainingEnvironment:
         "has_validation": False,
     }
     return TrainingEnvironment(**(fields | changes))
+
+
+def test_a_result_states_the_adapter_that_was_trained_further_not_what_was_asked(
+    tmp_path: Path,
+) -> None:
+    own = {"r": 64, "lora_alpha": 16.0, "lora_dropout": 0.1, "target_modules": ["v", "q"]}
+    (tmp_path / "adapter_config.json").write_text(json.dumps({**own, "use_rslora": True}))
+    further = spec(
+        method=TrainingType.LORA, adapter=tmp_path, arguments={"use_dora": True, "lora_rank": 8}
+    )
+
+    stated = stated_arguments(further, build_arguments(further, place()))
+
+    lora = {name: value for name, value in stated.items() if "lora" in name or "dora" in name}
+    assert lora == {
+        **{"lora_rank": 64, "lora_alpha": 16, "lora_dropout": 0.1, "lora_target": "q,v"},
+        "use_rslora": True,
+    }
+    assert "adapter_name_or_path" not in stated
 
 
 @pytest.mark.parametrize(("metric", "higher"), [(None, False), ("rouge-1", True), ("kl", False)])
