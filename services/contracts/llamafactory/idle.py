@@ -184,7 +184,7 @@ ROW_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "mask_history": {
         "type": "boolean",
         "default": False,
-        "description": "Whether only the last turn has a loss.",
+        "description": "Whether only the last turn of a conversation has a loss.",
     },
     "packing": {
         "type": "boolean",
@@ -193,6 +193,6 @@ ROW_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "train_on_prompt": {
         "type": "boolean",
         "default": False,
-        "description": "Whether what the model reads has a loss too.",
+        "description": "Whether what the model reads has a loss too, each turn once.",
     },
 }

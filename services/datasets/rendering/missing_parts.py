@@ -43,15 +43,18 @@ class Missing:
 
 
 def missing_parts(
-    conversation: Conversation, examples: Sequence[Sequence[Exchange]]
+    conversation: Conversation,
+    examples: Sequence[Sequence[Exchange]],
+    *,
+    learns_whole: bool = False,
 ) -> list[Missing]:
     """What of a conversation none of its examples holds.
 
     Of a learned turn, content, reasoning and calls must be in its own response; of other turns,
     content and calls must be anywhere in the last example, as must the names of tools. Their
-    reasoning may be left out, as
-    templates do for all but the latest turn. White space and the notation of values (JSON, Python,
-    XML) do not count.
+    reasoning may be left out, as templates do for all but the latest turn, unless the model
+    ``learns_whole`` examples, where learned turns without a response of their own must be in the
+    last one. White space and the notation of values (JSON, Python, XML) do not count.
     """
     responses = [without_guards(each.response) for example in examples for each in example]
     turns = [n for n, message in enumerate(conversation.messages) if message.learned]
@@ -64,9 +67,10 @@ def missing_parts(
         if not _occurs(name, whole, 1)
     ]
     return dropped + [
-        Missing(turn, message.role, part, str(value).strip()[:_SAMPLE], turn in own)
+        Missing(turn, message.role, part, str(value).strip()[:_SAMPLE], is_learned)
         for turn, message in enumerate(conversation.messages)
-        for part, value in _missing(message, own.get(turn), whole)
+        for is_learned in (turn in own or (learns_whole and message.learned),)
+        for part, value in _missing(message, own.get(turn), whole, is_learned=is_learned)
     ]
 
 
@@ -76,11 +80,13 @@ def missing_in_prompt(prompt: Conversation, rendered: str) -> list[Missing]:
     return missing_parts(Conversation(tuple(unlearned), prompt.tools), [[Exchange(rendered, "")]])
 
 
-def _missing(message: Message, own: str | None, whole: str) -> Iterator[tuple[Part, Any]]:
+def _missing(
+    message: Message, own: str | None, whole: str, *, is_learned: bool
+) -> Iterator[tuple[Part, Any]]:
     """The parts of a message that are not in its own text or, without one, in the whole."""
     parts = list(_parts(message))
     if own is None:
-        wanted = (each for each in parts if each[0] is not Part.REASONING)
+        wanted = (each for each in parts if is_learned or each[0] is not Part.REASONING)
         yield from (each for each in wanted if not _occurs(each[1], whole, 1))
         return
     # A short part may occur inside another one, so that occurrences are counted.

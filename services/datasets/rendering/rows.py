@@ -152,7 +152,8 @@ class RowRenderer:
     ) -> Iterator[TrainingSequence]:
         encode, settings = self._encode, self._settings
         if self._kind is RowKind.DEMONSTRATION:
-            for exchanges in render(conversations[0], template, encode):
+            examples = list(render(conversations[0], template, encode))
+            for exchanges in examples[-1:] if settings.takes_last_example else examples:
                 tokens = conversation_tokens(exchanges, encode, settings)
                 yield TrainingSequence("conversation", tuple(exchanges), tokens)
             return
@@ -173,7 +174,9 @@ class RowRenderer:
         self, conversations: Sequence[Conversation], sequences: Sequence[TrainingSequence]
     ) -> tuple[Missing, ...]:
         if self._kind is RowKind.DEMONSTRATION:
-            return tuple(missing_parts(conversations[0], [each.exchanges for each in sequences]))
+            examples = [each.exchanges for each in sequences]
+            whole = self._settings.train_on_prompt
+            return tuple(missing_parts(conversations[0], examples, learns_whole=whole))
         found = [
             missing
             for conversation, each in zip(conversations, sequences, strict=True)

@@ -24,6 +24,13 @@ class TokenSettings:
     mask_history: bool = False
     scores_answers: bool = False
 
+    @property
+    def takes_last_example(self) -> bool:
+        """Whether a conversation that a template makes several examples of is trained as its last
+        one: both arguments are about the turns of a conversation, and the library applies them to
+        each example by itself."""
+        return self.train_on_prompt or self.mask_history
+
 
 @dataclass(frozen=True)
 class TrainingTokens:
