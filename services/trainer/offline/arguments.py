@@ -21,7 +21,7 @@ from services.contracts.training.placement import Sharding
 from services.models.adapter_settings import ADAPTER_ARGUMENTS, read_adapter_settings
 from services.models.capacity.training import fitting_rows, has_whole_logits
 from services.trainer.offline.rows.examples import RENDERED
-from services.trainer.offline.spec import TrainingSpec
+from services.trainer.offline.spec import VALIDATION_DATASET, TrainingSpec
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
@@ -41,6 +41,8 @@ class TrainingEnvironment:
     template: str
     rows: int
     has_validation: bool
+    rows_are_chosen: bool = False
+    """Whether ``val_size`` and ``max_samples`` have been applied to the data."""
     reference: Path | None = None
     resizes: bool = False
     """Whether the adapter that is trained further has more tokens than the base."""
@@ -115,6 +117,8 @@ def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dic
         dropped.append("default_system")  # the rows have it
     # The trainer's callbacks of ours do these; every PiSSA adapter is converted.
     dropped += ["early_stopping_steps", "pissa_convert", *GENERATING]
+    if place.rows_are_chosen:
+        dropped += CHOOSING
     kept = {name: value for name, value in arguments.items() if name not in dropped}
     if (share := kept.pop("warmup_ratio", None)) is not None:
         kept["warmup_steps"] = share  # below 1: a share of all steps
@@ -126,6 +130,10 @@ GENERATING = (
     *("temperature", "top_k", "top_p"),
 )
 """Arguments about generation during evaluation."""
+
+CHOOSING = ("max_samples", "val_size")
+"""Arguments that are applied to rows when they are prepared: the library counts its own, of which a
+conversation may have several and a mixture repeats some."""
 
 
 def _best_checkpoint(spec: TrainingSpec) -> dict[str, Any]:
@@ -153,7 +161,8 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     }
     if place.has_bf16 and not any(spec.arguments.get(name) for name in ("fp16", "pure_bf16")):
         chosen["bf16"] = True
-    if place.has_validation or spec.arguments.get("val_size"):
+    is_split = not place.rows_are_chosen and spec.arguments.get("val_size")
+    if place.has_validation or is_split:
         chosen |= {"eval_strategy": "steps", "eval_steps": EVALUATED_SHARE}
         chosen |= {**_best_checkpoint(spec), **times_of_checkpoints(spec.arguments)}
         # valid_mean_token_accuracy of the result file
@@ -250,7 +259,7 @@ def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
     if spec.reference is not None and spec.reference.adapter is not None:
         owned["ref_model_adapters"] = str(spec.reference.adapter)
     if place.has_validation:
-        owned["eval_dataset"] = ",".join(spec.validations)
+        owned["eval_dataset"] = ",".join(spec.validations) or VALIDATION_DATASET
         owned["eval_on_each_dataset"] = bool(spec.validation_sets)
     return owned
 

@@ -5,8 +5,8 @@ it pads prompts on the right until the training has ended, forgets its sampling 
 tokens at the first evaluation, and drops the loss.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from services.trainer.offline.grading import AnswerPair
 from services.trainer.offline.library.internals import llamafactory_module
+from services.trainer.offline.spec import VALIDATION_DATASET
 
 IGNORED = -100
 """The label of a token without a loss."""
@@ -23,12 +24,21 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class GenerationSetup:
-    """How answers are generated and graded. ``options`` are transformers' names."""
+    """How answers are generated and graded. ``options`` are transformers' names;
+    ``earlier_turns`` has, by validation dataset, the rows that are not answered: all but the last of
+    a conversation that is several rows."""
 
     max_tokens: int
     options: dict[str, Any]
     stop_token_ids: tuple[int, ...]
     grade: Callable[[Sequence[AnswerPair]], dict[str, float]]
+    earlier_turns: Mapping[str, Collection[int]] = field(default_factory=dict)
+
+    def earlier(self, metric_prefix: str) -> Collection[int]:
+        """The rows that are not answered of the dataset whose metrics have this prefix: ``eval``,
+        or ``eval_NAME`` where each dataset has metrics of its own."""
+        name = metric_prefix.removeprefix("eval").removeprefix("_")
+        return self.earlier_turns.get(name or VALIDATION_DATASET, ())
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,8 @@ def generating_trainer(generation: GenerationSetup) -> Any:
             output = super().evaluation_loop(
                 dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
             )
-            means = self._graded(list(prompts(dataloader.dataset)))
+            earlier = generation.earlier(metric_key_prefix)
+            means = self._graded(list(prompts(dataloader.dataset, earlier)))
             output.metrics.update({f"{metric_key_prefix}_{name}": means[name] for name in means})
             return output
 
@@ -79,9 +90,12 @@ def generating_trainer(generation: GenerationSetup) -> Any:
     return GeneratingTrainer
 
 
-def prompts(rows: Any) -> Iterator[GenerationPrompt]:
-    """The last answer of each tokenized row, after everything before it."""
-    for row in rows:
+def prompts(rows: Any, earlier: Collection[int] = ()) -> Iterator[GenerationPrompt]:
+    """The last answer of each tokenized row, after everything before it; none of the rows that are
+    ``earlier`` turns of a conversation."""
+    for number, row in enumerate(rows):
+        if number in earlier:
+            continue
         ids, labels = list(row["input_ids"]), list(row["labels"])
         end = len(labels)
         while end and labels[end - 1] == IGNORED:

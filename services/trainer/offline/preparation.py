@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fidelity import FIDELITY
 from services.contracts.training.rows import RowKind
-from services.datasets.record import RowError
+from services.datasets.record import RowError, counted
 from services.datasets.rendering.exchanges import reasoning_key, with_reasoning_as
 from services.datasets.rendering.guarded import guarding
 from services.datasets.rendering.training_tokens import TokenSettings
@@ -27,6 +27,7 @@ from services.trainer.offline.library.rendering import library_renderer
 from services.trainer.offline.rows.dataset import PreparedData, prepare_data, prepared_data
 from services.trainer.offline.rows.encoding import encoder_of
 from services.trainer.offline.rows.examples import RENDERED, ExampleLayout, Rendering
+from services.trainer.offline.rows.training_file import val_size
 from services.trainer.offline.spec import TrainingSpec
 from services.trainer.offline.tokenizer import load_tokenizer, training_tokenizer
 
@@ -58,9 +59,11 @@ def prepare(
     if data is None and context.leads:
         data = prepare_data(spec, chosen, context.data_dir, _reporting(context))
         _store_fidelity(data, context)
+        _tell_counts(spec, data, context)
     elif data is None:
         data = _await_data(spec, context)
-    stops = stop_token_ids(tokenizer, chosen, data.last_response, read_end_tokens(folder))
+    ends = [*data.turn_ends, data.last_response]
+    stops = stop_token_ids(tokenizer, chosen, ends, read_end_tokens(folder))
     return Preparation(model, folder, data, stops, reference)
 
 
@@ -75,6 +78,16 @@ def _store_fidelity(data: PreparedData, context: Context) -> None:
     for param, report in data.fidelity.items():
         level = "info" if report.verdict == "faithful" else "warn"
         context.reporter.message(f"{param}: {report.summary}", level, artifact=FIDELITY)
+
+
+def _tell_counts(spec: TrainingSpec, data: PreparedData, context: Context) -> None:
+    """Say how many rows are trained, and how many the model is evaluated on."""
+    text = f"{counted(data.training_rows, 'row')} to train"
+    if data.validation_rows:
+        source = "held out by val_size" if val_size(spec) else "of validation files"
+        text += f", {counted(data.validation_rows, 'row')} {source}"
+    counts = {"training_rows": data.training_rows, "validation_rows": data.validation_rows}
+    context.reporter.message(text, **counts)
 
 
 def _await_data(spec: TrainingSpec, context: Context) -> PreparedData:
@@ -166,15 +179,21 @@ def _check_variables(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> 
 def stop_token_ids(
     tokenizer: PreTrainedTokenizerBase,
     chosen: ExampleLayout,
-    response: str,
+    responses: Sequence[str],
     configured: Sequence[int] = (),
 ) -> list[int]:
-    """The tokens that end a turn: the tokenizer's, the template's, a response's last token if it is
-    special, and those ``configured`` for generation."""
-    last = tokenizer.encode(response, add_special_tokens=False)[-1:]
+    """The tokens that end a turn: the tokenizer's, the template's, the last token of responses, or
+    of their ends, where it is special, and those ``configured`` for generation."""
+    last = [
+        token
+        for response in responses
+        for token in tokenizer.encode(response, add_special_tokens=False)[-1:]
+    ]
+    added = tokenizer.added_tokens_decoder.items()
+    special = {*tokenizer.all_special_ids, *(token for token, each in added if each.special)}
     stops = [
         tokenizer.eos_token_id,
-        *(token for token in last if token in tokenizer.all_special_ids),
+        *(token for token in last if token in special),
         *(tokenizer.get_vocab().get(word) for word in chosen.stop_words),
         *configured,
     ]

@@ -109,6 +109,7 @@ def _environment(
         template=preparation.data.template,
         rows=preparation.data.training_rows,
         has_validation=preparation.data.validation_rows > 0,
+        rows_are_chosen=preparation.data.rows_are_chosen,
         reference=preparation.reference,
         resizes=_has_more_tokens(spec, preparation.model)
         or adds_tokens(spec, preparation.tokenizer, preparation.model),
@@ -160,6 +161,9 @@ def _generation(
         max_tokens=settings.max_tokens,
         options={name: spec.arguments[name] for name in GENERATING if name in spec.arguments},
         stop_token_ids=tuple(preparation.stop_token_ids),
+        earlier_turns={
+            name: frozenset(rows) for name, rows in preparation.data.earlier_turns.items()
+        },
         grade=partial(grade_in_child, settings.python, settings.grader),
     )
 
@@ -234,11 +238,21 @@ def _finish(
         stopped_early=outcome.stopped_early,
         train_loss=outcome.train_loss,
         trained_tokens=outcome.trained_tokens,
+        **_row_counts(preparation),
         train_seconds=round(outcome.train_seconds, 3),
         arguments=stated_arguments(spec, arguments),
         library_versions={"python": platform.python_version()}
         | {name: version(name) for name in _LIBRARIES},
     )
+
+
+def _row_counts(preparation: Preparation) -> dict[str, int]:
+    """How many rows were trained and evaluated on; empty for data of earlier versions, which the
+    library has split."""
+    data = preparation.data
+    if not data.rows_are_chosen:
+        return {}
+    return {"training_rows": data.training_rows, "validation_rows": data.validation_rows}
 
 
 _HALF = {torch.bfloat16: "bfloat16", torch.float16: "float16"}

@@ -8,8 +8,8 @@ model's chat template renders, and LLaMA-Factory's ``empty`` template only joins
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,25 +18,34 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory.arguments import ArgumentRefused
+from services.contracts.llamafactory.closed import ArgumentProblem
 from services.contracts.training.fidelity import FidelityReport
 from services.contracts.training.fine_tuning import TRAINING_DATASET
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.datasets.rendering.fidelity import FidelityCounter, check_fidelity
-from services.mixing.line_file import LineFile
-from services.mixing.order import Mixing, drawn
 from services.trainer.hub import explained
 from services.trainer.offline.rows.examples import ExampleLayout, ExampleReader, described
-from services.trainer.offline.spec import DataSource, TrainingSpec
+from services.trainer.offline.rows.training_file import (
+    named,
+    read_limit,
+    val_size,
+    write_rows,
+    write_training,
+)
+from services.trainer.offline.rows.turn_ends import TurnEnds
+from services.trainer.offline.spec import VALIDATION_DATASET, DataSource, TrainingSpec
 
 _PREPARED = "prepared.json"
 _DATASET_INFO = "dataset_info.json"
 _CARD = "README.md"
+_OWN = (TRAINING_DATASET, VALIDATION_DATASET)
 
 
 class PreparedData(BaseModel):
-    """The content of a data directory; ``last_response`` shows how a turn ends."""
+    """The content of a data directory. ``training_rows`` are counted as often as an epoch has them,
+    ``turn_ends`` are the special tokens that end learned turns."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +53,14 @@ class PreparedData(BaseModel):
     template: str
     training_rows: int
     validation_rows: int
-    last_response: str
+    turn_ends: list[str] = Field(default_factory=list)
+    last_response: str = ""
+    """In data of earlier versions, which lack ``turn_ends``: the last text of the last row."""
+    rows_are_chosen: bool = False
+    """Whether ``val_size`` and ``max_samples`` have been applied. The library applies them to data
+    of earlier versions, so that a resumed training keeps its split."""
+    earlier_turns: dict[str, list[int]] = Field(default_factory=dict)
+    """By validation dataset, the numbers of rows that are not the last of their conversation."""
     fidelity: dict[str, FidelityReport] = Field(default_factory=dict)
     """What became of the rows of each file, by its name."""
 
@@ -66,14 +82,21 @@ def prepare_data(
     ``progress`` is periodically called with the number of rows. Raises UnreadableFile naming
     the row and the field at fault.
     """
+    if val_size(spec) and spec.validations:
+        message = "val_size is for jobs without a validation file"
+        raise ArgumentRefused("val_size", ArgumentProblem.BAD_CHOICE, message)
     data_dir.mkdir(parents=True, exist_ok=True)
     training = _Preparer(spec, layout, progress)
-    training_rows = _write_training(spec, training, data_dir / f"{TRAINING_DATASET}.jsonl")
+    training_rows, held = write_training(
+        spec, training.entries, *(data_dir / f"{name}.jsonl" for name in _OWN)
+    )
     validation = _Preparer(spec, layout, progress)
-    for name, source in spec.validations.items():
-        with open(data_dir / f"{name}.jsonl", "wb") as file:
-            file.writelines(validation.entries(source))
-    names = [TRAINING_DATASET, *spec.validations]
+    written = {
+        name: write_rows(data_dir / f"{name}.jsonl", validation.entries(source))
+        for name, source in spec.validations.items()
+    }
+    written |= {VALIDATION_DATASET: held} if held.rows else {}
+    names = [TRAINING_DATASET, *written]
     _write_json(
         data_dir / _DATASET_INFO, {name: described(spec.rows, f"{name}.jsonl") for name in names}
     )
@@ -81,61 +104,14 @@ def prepare_data(
         fingerprint=_fingerprint(spec),
         template=layout.name,
         training_rows=training_rows,
-        validation_rows=validation.rows,
-        last_response=training.last_response,
+        validation_rows=sum(each.rows for each in written.values()),
+        turn_ends=training.ends.found,
+        rows_are_chosen=True,
+        earlier_turns={name: each.earlier for name, each in written.items() if each.earlier},
         fidelity={**training.fidelity, **validation.fidelity},
     )
     _write_json(data_dir / _PREPARED, prepared.model_dump())
     return prepared
-
-
-def _write_training(spec: TrainingSpec, preparer: "_Preparer", target: Path) -> int:
-    """Write the training rows, mixed if there are several sources; return their number."""
-    sources = [spec.training_data, *spec.mixture.sources]
-    mixing = Mixing(spec.mixture.strategy, spec.mixture.probabilities, spec.seed)
-    with open(target, "wb") as out, ExitStack() as stack:
-        if len(sources) == 1 and sources[0].num_samples is None:
-            out.writelines(preparer.entries(sources[0]))
-            rows = preparer.rows
-        else:
-            parts = [
-                stack.enter_context(
-                    LineFile(target.with_suffix(f".{number}"), preparer.entries(source))
-                )
-                for number, source in enumerate(sources)
-            ]
-            rows = 0
-            with _of_request(spec):
-                for entry in mixing.entries(parts, _chosen(sources, parts, spec.seed)):
-                    out.write(entry)
-                    rows += 1
-    if not rows:
-        raise UnreadableFile("the training data has no rows")
-    return rows
-
-
-@contextmanager
-def _of_request(spec: TrainingSpec) -> Iterator[None]:
-    """Name the request's field in errors of the mixture."""
-    try:
-        yield
-    except InvalidRequest as error:
-        chosen = "strategy" if spec.mixture.probabilities is None else "probabilities"
-        error.param = f"mixing.{chosen}"
-        raise
-
-
-def _chosen(
-    sources: Sequence[DataSource], parts: Sequence[LineFile], seed: int
-) -> list[Sequence[int]]:
-    """The rows of each source that are mixed."""
-    chosen: list[Sequence[int]] = []
-    for source, part in zip(sources, parts, strict=True):
-        if not len(part):
-            raise _named(source, UnreadableFile("has no rows"))
-        samples = source.num_samples
-        chosen.append(range(len(part)) if samples is None else drawn(len(part), samples, seed))
-    return chosen
 
 
 class _Preparer:
@@ -148,24 +124,26 @@ class _Preparer:
         self, spec: TrainingSpec, layout: ExampleLayout, progress: Callable[[int], None]
     ) -> None:
         self.rows = 0
-        self.last_response = ""
+        self.ends = TurnEnds(_special(layout))
         self.fidelity: dict[str, FidelityReport] = {}
         self._spec = spec
         self._layout = layout
         self._progress = progress
 
     def entries(self, source: DataSource) -> Iterator[bytes]:
-        """The lines of each row of a source, joined; errors name the source and the row."""
+        """The lines of each row of a source, joined, of the first rows where these are limited;
+        errors name the source and the row."""
         try:
-            yield from self._entries(source)
+            yield from self._entries(source, read_limit(self._spec, source))
         except UnreadableFile as error:
-            raise _named(source, error) from error
+            raise named(source, error) from error
 
-    def _entries(self, source: DataSource) -> Iterator[bytes]:
+    def _entries(self, source: DataSource, limit: int | None) -> Iterator[bytes]:
         reader = ExampleReader(
             self._spec.rows, source.format, self._layout, joins_turns=self._spec.joins_turns
         )
-        counter = self._counter()
+        counter = FidelityCounter(_special(self._layout), self._spec.max_lossy_share)
+        found = 0
         for record in read_rows(source):
             with _located(record):
                 examples = reader.read(record.value)
@@ -174,26 +152,24 @@ class _Preparer:
             if not examples.rows:
                 continue
             lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in examples.rows]
-            self.last_response = examples.last_response
+            for response in examples.responses:
+                self.ends.add(response)
             yield "".join(lines).encode()
             self.rows += 1
             if self.rows % self._ROWS_PER_PROGRESS == 0:
                 self._progress(self.rows)
+            found += 1
+            if found == limit:
+                break
         if (report := counter.report()) is not None:
             self.fidelity[source.param or source.label] = report
             check_fidelity(report, source.param, source.label)
 
-    def _counter(self) -> FidelityCounter:
-        shown = self._layout.rendering or self._layout.shown
-        special = frozenset() if shown is None else shown.encode.special
-        return FidelityCounter(special, self._spec.max_lossy_share)
 
-
-def _named(source: DataSource, error: UnreadableFile) -> UnreadableFile:
-    is_named = source.hub_name is not None and source.hub_name in error.message
-    named = UnreadableFile(error.message if is_named else f"{source.label}: {error.message}")
-    named.param = source.param
-    return named
+def _special(layout: ExampleLayout) -> frozenset[str]:
+    """The texts of the special tokens that rows are rendered with."""
+    shown = layout.rendering or layout.shown
+    return frozenset() if shown is None else shown.encode.special
 
 
 @contextmanager

@@ -65,12 +65,12 @@ class ExampleLayout:
 class LibraryExamples:
     """A row for the library as one or more of its own; none if training cannot learn from it.
 
-    ``last_response`` is the final text that the model learns to write. ``rendered`` says what
-    becomes of the row; None where a named template cannot show it.
+    ``responses`` are the texts that the model learns to write. ``rendered`` says what becomes of
+    the row; None where a named template cannot show it.
     """
 
     rows: list[LibraryRow]
-    last_response: str = ""
+    responses: tuple[str, ...] = ()
     rendered: RenderedRow | None = None
 
 
@@ -137,13 +137,15 @@ def _named(
     """The turns of a named template."""
     row = layout.named_turns(conversations[0])
     last = row["conversations"][-1]
+    learned = [each["value"] for each in row["conversations"] if each["from"] in _LEARNED]
     if len(conversations) > 1:
         other = layout.named_turns(conversations[1])["conversations"][-1]
         turns = row["conversations"][:-1]
         row = {**row, "conversations": turns, "chosen": last, "rejected": other}
     elif label is not None:
         row = {**row, "kto_tag": label}
-    return LibraryExamples([row], last["value"])
+    is_demonstration = len(conversations) == 1 and label is None
+    return LibraryExamples([row], tuple(learned if is_demonstration else learned[-1:]))
 
 
 def _rendered(row: RenderedRow) -> LibraryExamples:
@@ -159,8 +161,9 @@ def _rendered(row: RenderedRow) -> LibraryExamples:
     else:
         label = {} if row.label is None else {"kto_tag": row.label}
         rows = [{**_library_row(_turns(each)), **label} for each in usable]
-    last = (usable[0] if row.is_pair else usable[-1]).exchanges[-1].response
-    return LibraryExamples(rows, last, row)
+    learned = usable[:1] if row.is_pair else usable
+    responses = tuple(each.response for sequence in learned for each in sequence.exchanges)
+    return LibraryExamples(rows, responses, row)
 
 
 def _turns(sequence: TrainingSequence) -> list[dict[str, str]]:
@@ -179,6 +182,7 @@ def _turn(role: str, text: str) -> dict[str, str]:
     return {"from": role, "value": text}
 
 
+_LEARNED = ("gpt", "function_call")
 _COLUMNS = {"messages": "conversations", "system": "system", "tools": "tools"}
 _DESCRIPTIONS: dict[RowKind, dict[str, Any]] = {
     RowKind.DEMONSTRATION: {"formatting": "sharegpt", "columns": _COLUMNS},
