@@ -56,6 +56,8 @@ class TrainingResult(BaseModel):
     stopped_early: bool = False
     train_loss: float | None = None
     trained_tokens: int | None = None
+    training_rows: int | None = None
+    validation_rows: int | None = None
     train_seconds: float | None = None
     stop_token_ids: list[int]
     needs_merge: bool
@@ -151,6 +153,8 @@ class FineTuningHandler:
         return {
             "fine_tuned_model": model.id,
             "trained_tokens": trained.trained_tokens,
+            "training_rows": trained.training_rows,
+            "validation_rows": trained.validation_rows,
             "train_seconds": trained.train_seconds,
             "train_loss": trained.train_loss,
         }

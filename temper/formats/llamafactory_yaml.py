@@ -286,6 +286,8 @@ def _hyperparameters(
     fields = {field: settings.pop(key, _default(key)) for field, key in _FIELDS.items()}
     if fields["warmup_ratio"] is None:
         del fields["warmup_ratio"]
+    elif fields["warmup_ratio"] and settings.get("warmup_steps") == 0:
+        del settings["warmup_steps"]  # no steps leave it to the share, as transformers reads them
     own = {key: field for key, field in _STAGE_FIELDS.get(stage, {}).items() if key in settings}
     fields |= {field: settings.pop(key) for key, field in own.items()}
     try:
@@ -302,6 +304,7 @@ def _hyperparameters(
         fault = first_fault(error)
         field = str(fault.location[0]) if fault.location else "stage"
         raise InvalidRequest(f"{field}: {fault.message}", param=field) from None
+    hyperparameters.check_warmup()
     if hyperparameters.template is not None:
         check_template(hyperparameters.template)
     return hyperparameters

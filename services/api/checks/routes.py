@@ -22,7 +22,7 @@ def create_check(session: Session, body: CreateCheck, settings: ApiSettings) -> 
     if request.model is not None:
         require_loadable(session, request.model, settings)
     # A check ignores arguments of evaluations during training.
-    check_hyperparameters(_method(request), has_validation=True)
+    check_hyperparameters(_method(request), has_validation=None)
     # A check needs no device after validation, and must not wait for training jobs.
     return create_job(session, NewJob.of(JobKind.CHECK, request, REMOTE_SLOT))
 

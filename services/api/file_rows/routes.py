@@ -83,7 +83,7 @@ async def examples(
 def _example_request(gateway: GatewayContext, file_id: str, body: ShowExamples) -> ReadExamples:
     method = body.method or Method()
     # Arguments about evaluations do not change the rows.
-    _check_showable(method, check_hyperparameters(method, has_validation=True))
+    _check_showable(method, check_hyperparameters(method, has_validation=None))
     with gateway.database.read() as session:
         found = resolve_for_load(session, body.model, gateway.settings)
     model = found.weights

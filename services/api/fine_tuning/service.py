@@ -134,7 +134,7 @@ def _check_llamafactory(request: CreateFineTuningJob) -> None:
 
 
 def check_hyperparameters(
-    method: Method, *, has_validation: bool, validation_names: Collection[str] = ()
+    method: Method, *, has_validation: bool | None, validation_names: Collection[str] = ()
 ) -> OfflineHyperparameters:
     """The settings of an offline method; raises `InvalidRequest` for what cannot be accepted."""
     if method.offline is None:
@@ -234,6 +234,8 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
         hyperparameters={name: hyperparameters.get(name) for name in _OPENAI_NAMES},
         fine_tuned_model=result.get("fine_tuned_model"),
         trained_tokens=result.get("trained_tokens"),
+        training_rows=result.get("training_rows"),
+        validation_rows=result.get("validation_rows"),
         result_files=result_file_ids(job.id) if job.status is JobStatus.SUCCEEDED else [],
         train_seconds=result.get("train_seconds"),
         estimated_finish=finish,

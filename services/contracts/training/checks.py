@@ -86,6 +86,19 @@ class RowCounts(Resource):
     undesirable: int = Field(description="Number of rows labeled undesirable.")
 
 
+class RowSplit(Resource):
+    """The rows of a file that a training reads, by its val_size and max_samples."""
+
+    training_rows: int = Field(
+        description="Number of rows to train on; with identical rows it depends a little on the "
+        "job's seed, and rows that rendering leaves out are included."
+    )
+    validation_rows: int = Field(
+        description="Number of distinct rows that val_size holds out of training; those identical "
+        "to them are not trained on either."
+    )
+
+
 class ValidationReport(Resource):
     """The findings of a file's validation; ``layout`` is the format of its rows."""
 
@@ -106,6 +119,11 @@ class ValidationReport(Resource):
         default=None,
         description="Findings on the rows as the model's chat template renders them; null without "
         "a model whose files are here, with another template, and for plain text.",
+    )
+    split: RowSplit | None = Field(
+        default=None,
+        description="Number of rows that are trained on and held out by the method's val_size and "
+        "max_samples; null without either, and for one of several files.",
     )
 
 

@@ -392,6 +392,17 @@ class FineTuningJob(JobState):
         "each epoch; of an online one those with a loss, once per step; null until the job has a "
         "result.",
     )
+    training_rows: int | None = Field(
+        default=None,
+        description="Number of rows that an epoch of an offline method trains on, those that a "
+        "mixture repeats as often; null until the job has a result, and for online methods.",
+    )
+    validation_rows: int | None = Field(
+        default=None,
+        description="Number of rows that an offline method is evaluated on: those of validation "
+        "files, or the distinct ones held out by val_size; null until the job has a result, and "
+        "for online methods.",
+    )
     train_seconds: float | None = Field(
         default=None,
         description="Seconds of the steps and evaluations, rollouts included; of an offline "

@@ -94,7 +94,7 @@ class OfflineHyperparameters(Request):
         default=0.0,
         ge=0.0,
         le=1.0,
-        description="Share of the steps in which the learning rate rises.",
+        description="Share of the steps in which the learning rate rises, below 1.",
     )
     template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
         default=None, description="LLaMA-Factory's template name; null: the model's own."
@@ -144,17 +144,18 @@ class OfflineHyperparameters(Request):
         return ()
 
     def check_library_arguments(
-        self, *, has_validation: bool, validation_names: Collection[str] = ()
+        self, *, has_validation: bool | None, validation_names: Collection[str] = ()
     ) -> None:
         """Check the arguments under LLaMA-Factory's names and the template; raise
         `InvalidRequest` for the first that cannot be accepted.
 
-        ``validation_names`` are of validation files with metrics of their own.
+        ``validation_names`` are of validation files with metrics of their own. With
+        ``has_validation`` None it does not matter whether there are any.
         """
         beside = {
             "finetuning_type": self.training_type.value,
             "template": self.template,
-            "eval_dataset": has_validation,
+            "eval_dataset": has_validation is not False,
             "predict_with_generate": bool(self.generated_metrics),
             **self.stage_arguments,
         }
@@ -164,6 +165,12 @@ class OfflineHyperparameters(Request):
             raise InvalidRequest(message, param="lora")
         check_metric(self.llamafactory, self.stage, self.generated_metrics, validation_names)
         check_times_of_checkpoints(self.llamafactory)
+        self.check_warmup()
+        if has_validation and self.llamafactory.get("val_size"):
+            message = (
+                "val_size holds rows out of the training data: give no validation file beside it"
+            )
+            raise InvalidRequest(message, param="llamafactory.val_size")
         if self.template is not None:
             check_template(self.template)
             if self.long_rows != "truncate":
@@ -174,6 +181,16 @@ class OfflineHyperparameters(Request):
                 raise InvalidRequest(message, param="control_tokens")
         self._check_pissa()
         self._check_sharding()
+
+    def check_warmup(self) -> None:
+        """Raise `InvalidRequest` for a warmup by a share and by a number of steps, and for a share
+        of 1, which transformers takes for one step. Stored requests may have either."""
+        if self.warmup_ratio >= 1:
+            raise InvalidRequest("warmup_ratio must be below 1", param="warmup_ratio")
+        is_share = self.warmup_ratio or self.llamafactory.get("warmup_ratio")
+        if is_share and self.llamafactory.get("warmup_steps") is not None:
+            message = "warmup_ratio and warmup_steps exclude each other"
+            raise InvalidRequest(message, param="llamafactory.warmup_steps")
 
     def _check_pissa(self) -> None:
         """PiSSA changes the base, which a reference needs unchanged, and cannot change quantized
@@ -258,7 +275,7 @@ class SupervisedHyperparameters(OfflineHyperparameters):
     )
 
     def check_library_arguments(
-        self, *, has_validation: bool, validation_names: Collection[str] = ()
+        self, *, has_validation: bool | None, validation_names: Collection[str] = ()
     ) -> None:
         """Check the arguments under LLaMA-Factory's names, the template and the generation; raise
         `InvalidRequest` for the first that cannot be accepted."""
@@ -267,7 +284,7 @@ class SupervisedHyperparameters(OfflineHyperparameters):
         )
         if self.generation is None:
             return
-        if not has_validation and not self.llamafactory.get("val_size"):
+        if has_validation is False and not self.llamafactory.get("val_size"):
             raise InvalidRequest("generation needs a validation file", param="generation")
         for name in ("packing", "neat_packing", "train_on_prompt", "fsdp"):
             if self.llamafactory.get(name):

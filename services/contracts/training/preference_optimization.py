@@ -94,7 +94,7 @@ class DpoHyperparameters(ReferencedHyperparameters):
         return PreferenceLoss(self.llamafactory.get("pref_loss") or self.loss).has_reference
 
     def check_library_arguments(
-        self, *, has_validation: bool, validation_names: Collection[str] = ()
+        self, *, has_validation: bool | None, validation_names: Collection[str] = ()
     ) -> None:
         """Check the arguments under LLaMA-Factory's names, whose pref_loss overrides ``loss``.
 
@@ -152,7 +152,7 @@ class KtoHyperparameters(ReferencedHyperparameters):
     )
 
     def check_library_arguments(
-        self, *, has_validation: bool, validation_names: Collection[str] = ()
+        self, *, has_validation: bool | None, validation_names: Collection[str] = ()
     ) -> None:
         """Check the arguments under LLaMA-Factory's names, whose weights override the method's.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.contracts.training.checks import RowCounts, RowLengths
+from services.contracts.training.checks import RowCounts, RowLengths, RowSplit
 from services.contracts.training.fidelity import FidelityReport
 from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.conversation import ConversationRow, conversation_row
@@ -22,6 +22,7 @@ from services.datasets.training_rows import TrainingRow, TrainingRowReader
 from services.datasets.validate import FileValidation, validate
 from services.rollouts.chat.examples import MAX_CHARACTERS, load_encoder, row_renderer
 from services.trainer.offline.rows.lengths import LengthCounter, row_lengths
+from services.trainer.offline.rows.split_count import SplitCounter
 from services.trainer.offline.scripts import write_rows
 from services.trainer.offline.spec import TrainingFilesSpec
 
@@ -34,8 +35,8 @@ class TrainingFileReport:
     """The outcome for one file.
 
     ``layout`` is the rows' format, None if no row showed it; ``ignored_columns`` are those that
-    training does not use; ``lengths`` is None without a valid row, and
-    ``fidelity`` where the rows are not rendered.
+    training does not use; ``lengths`` is None without a valid row, ``fidelity`` where the rows are
+    not rendered, and ``split`` where every row is trained.
     """
 
     scan: ScanReport
@@ -44,6 +45,7 @@ class TrainingFileReport:
     counts: RowCounts
     lengths: RowLengths | None
     fidelity: FidelityReport | None = None
+    split: RowSplit | None = None
 
     def to_json(self) -> JsonObject:
         """The report as one flat JSON object."""
@@ -54,11 +56,15 @@ class TrainingFileReport:
             "counts": self.counts.model_dump(),
             "lengths": self.lengths and self.lengths.model_dump(),
             "fidelity": self.fidelity and self.fidelity.model_dump(mode="json"),
+            "split": self.split and self.split.model_dump(),
         }
 
     def summary(self) -> str:
         """One line for a person."""
         text = f"{counted(self.scan.rows, 'row')}, {self.layout}"
+        if self.split is not None:
+            trained, held = self.split.training_rows, self.split.validation_rows
+            text += f", {trained:,} to train and {held:,} held out"
         if self.lengths is None:
             return text
         lengths = self.lengths
@@ -84,6 +90,7 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
         progress=file.progress,
         renderer=file_renderer(spec),
         joins_turns=spec.method is not None and spec.method.as_offline.join_turns,
+        split=_split_counter(spec, file.param),
     )
     report.scan.raise_errors(file.filename, code="invalid_training_file", param=file.param)
     if spec.rows is RowKind.FEEDBACK and file.param == "training_file":
@@ -104,6 +111,13 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
             "warn",
         )
     return report.to_json()
+
+
+def _split_counter(spec: TrainingFilesSpec, param: str) -> SplitCounter | None:
+    """Several files are split together, validation files not at all."""
+    if spec.method is None or param != "training_file":
+        return None
+    return SplitCounter.of(spec.method.as_offline)
 
 
 def _check_both_labels(counts: RowCounts, file: FileValidation) -> None:
@@ -150,6 +164,7 @@ def scan_training_file(
     progress: Callable[[float], None],
     renderer: "FileRenderer | None" = None,
     joins_turns: bool = False,
+    split: SplitCounter | None = None,
 ) -> TrainingFileReport:
     """Read the whole file, or up to the first problem beyond ``max_errors``, in bounded memory."""
     reader = TrainingRowReader(kind, data_format, joins_turns=joins_turns)
@@ -158,6 +173,8 @@ def scan_training_file(
         row = reader.read(value)
         if renderer is not None:
             renderer.add(scan.number, value, conversation_row(kind, reader.format, row))
+        if split is not None:
+            split.add(value)
         return row
 
     scan = Scan(path, check, max_errors=max_errors, progress=progress)
@@ -182,7 +199,13 @@ def scan_training_file(
     ignored = tuple(sorted(reader.ignored))
     fidelity = renderer.report() if renderer is not None else None
     return TrainingFileReport(
-        scan.report, reader.format, ignored, counts, lengths.statistics(), fidelity
+        scan.report,
+        reader.format,
+        ignored,
+        counts,
+        lengths.statistics(),
+        fidelity,
+        split.split() if split is not None and not scan.report.errors else None,
     )
 
 

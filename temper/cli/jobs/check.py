@@ -109,6 +109,8 @@ def _report_fields(report: ValidationReport) -> dict[str, str | None]:
         "format": report.layout.value if report.layout else None,
         "ignored columns": ", ".join(report.ignored_columns) or None,
     }
+    if (split := report.split) is not None:
+        fields["split"] = f"{split.training_rows:,} to train, {split.validation_rows:,} held out"
     if (lengths := report.lengths) is not None:
         spread = f"mean {lengths.mean:,.0f}, p95 {lengths.p95:,}, max {lengths.max:,}"
         fields |= {

@@ -43,6 +43,7 @@ def own_fields(job: JobState) -> dict[str, str | None]:
                 ),
                 "seed": str(job.seed),
                 "memory": _memory_text(job.memory_estimate),
+                "rows": _rows_text(job.training_rows, job.validation_rows),
                 "trained tokens": f"{tokens:,}" if tokens is not None else None,
                 "tuned model": job.fine_tuned_model,
             }
@@ -70,6 +71,12 @@ def _memory_text(estimate: MemoryEstimate | None) -> str | None:
         return None
     card = "" if estimate.card_gb is None else f" of {estimate.card_gb:.1f} GB"
     return f"about {estimate.needed_gb:.1f} GB{card} per GPU"
+
+
+def _rows_text(trained: int | None, validated: int | None) -> str | None:
+    if trained is None:
+        return None
+    return f"{trained:,} trained" + (f", {validated:,} validated on" if validated else "")
 
 
 def _files_text(files: list[str]) -> str | None:

@@ -1,6 +1,7 @@
 """The training child runs LLaMA-Factory on a tiny model, on the CPU."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -41,6 +42,8 @@ def test_a_full_fine_tune_produces_a_model_and_metrics(job: Job) -> None:
     assert result["status"] == "succeeded"
     assert result["global_step"] == result["max_steps"] == 8
     assert result["trained_tokens"] > 0
+    trained, held = result["training_rows"], result["validation_rows"]
+    assert (trained + held, held) == (len(rows()), math.ceil(0.2 * len(rows())))
     assert result["library_versions"]["llamafactory"]
     model = job.directory / result["model_dir"]
     assert {path.name for path in model.iterdir()} == {

@@ -68,6 +68,19 @@ def test_every_special_token_ends_an_answer_unless_answers_contain_it(base: Path
     )
 
 
+def test_only_the_last_turn_of_a_conversation_of_several_rows_is_answered() -> None:
+    settings = GenerationSetup(1, {}, (), ungraded, {"validation": {0, 1}, "chat": {2}})
+    rows = [{"input_ids": [9, n, n], "labels": [-100, n, n]} for n in range(4)]
+
+    def answers(prefix: str) -> list[int]:
+        found = generation.prompts(rows, settings.earlier(prefix))
+        return [each.answer[0] for each in found]
+
+    assert answers("eval") == [2, 3]
+    assert answers("eval_chat") == [0, 1, 3]
+    assert answers("eval_other") == [0, 1, 2, 3]
+
+
 def test_training_reports_generated_metrics_and_stops_early_by_one(
     base: Path, tmp_path: Path
 ) -> None:

@@ -178,6 +178,20 @@ def test_named_validation_data_are_evaluated_each() -> None:
     assert (arguments["eval_dataset"], arguments["eval_on_each_dataset"]) == ("math,chat", True)
 
 
+def test_rows_that_are_chosen_already_are_neither_limited_nor_split_again() -> None:
+    asked = spec(arguments={"val_size": 0.5, "max_samples": 3, "weight_decay": 0.1})
+
+    library = build_arguments(asked, place())
+    ours = build_arguments(asked, place(rows_are_chosen=True, has_validation=True))
+
+    assert (library["val_size"], library["max_samples"]) == (0.5, 3)
+    assert "eval_dataset" not in library
+    assert not ours.keys() & {"val_size", "max_samples"}
+    assert (ours["eval_dataset"], ours["eval_on_each_dataset"]) == ("validation", False)
+    assert ours["eval_strategy"] == library["eval_strategy"] == "steps"
+    assert ours["weight_decay"] == 0.1
+
+
 def test_lora_settings_use_llamafactory_names() -> None:
     arguments = build_arguments(spec(method=TrainingType.LORA), place())
 

@@ -214,6 +214,42 @@ def test_generation_needs_a_validation_file_and_single_rows() -> None:
     check({"num_beams": 2, "val_size": 0.1}, generation={})
 
 
+def test_a_split_is_for_jobs_without_a_validation_file() -> None:
+    with pytest.raises(InvalidRequest, match="no validation file beside it") as raised:
+        check({"val_size": 0.1}, has_validation=True)
+
+    assert raised.value.param == "llamafactory.val_size"
+    check({"val_size": 0}, has_validation=True)
+    settings = SupervisedHyperparameters(llamafactory={"val_size": 0.1, "eval_steps": 5})
+    settings.check_library_arguments(has_validation=None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "share"),
+    [
+        ({"warmup_ratio": 0.1, "warmup_steps": 100}, 0.0),
+        ({"warmup_steps": 100}, 0.1),
+        ({"warmup_steps": 0}, 0.1),
+    ],
+)
+def test_a_warmup_is_a_share_or_a_number_of_steps(arguments: JsonObject, share: float) -> None:
+    with pytest.raises(InvalidRequest, match="exclude each other") as raised:
+        check(arguments, warmup_ratio=share)
+
+    assert raised.value.param == "llamafactory.warmup_steps"
+    for fine in ({"warmup_steps": 100}, {"warmup_ratio": 0.1}):
+        check(fine)
+
+
+def test_a_warmup_of_all_steps_would_be_one_of_one_step_and_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="must be below 1") as raised:
+        check({}, warmup_ratio=1.0)
+
+    assert raised.value.param == "warmup_ratio"
+    check({}, warmup_ratio=0.99)
+    assert SupervisedHyperparameters(warmup_ratio=1.0), "requests of earlier versions stay readable"
+
+
 def test_weights_under_which_no_row_would_count_are_refused() -> None:
     for settings in (
         KtoHyperparameters(desirable_weight=0.0, undesirable_weight=0.0),

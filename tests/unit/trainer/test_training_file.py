@@ -9,6 +9,7 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.checks import RowCounts
+from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.training.rows import DataFormat, RowKind
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
@@ -16,6 +17,7 @@ from services.datasets.containers.container import Container
 from services.datasets.scan import InvalidFile
 from services.datasets.validate import FileValidation
 from services.trainer.offline.rows.lengths import CharacterLengths
+from services.trainer.offline.rows.split_count import SplitCounter
 from services.trainer.offline.spec import TrainingFilesSpec
 from services.trainer.offline.validation import (
     TrainingFileReport,
@@ -39,11 +41,18 @@ def validate(tmp_path: Path) -> Validate:
         rows: list[Any],
         layout: DataFormat = DataFormat.AUTO,
         kind: RowKind = RowKind.DEMONSTRATION,
+        split: SplitCounter | None = None,
     ) -> TrainingFileReport:
         path = tmp_path / "upload"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return scan_training_file(
-            path, kind, layout, CharacterLengths(), max_errors=20, progress=lambda _: None
+            path,
+            kind,
+            layout,
+            CharacterLengths(),
+            max_errors=20,
+            progress=lambda _: None,
+            split=split,
         )
 
     return run
@@ -66,6 +75,22 @@ def test_the_first_row_determines_the_format(
     assert report.lengths is not None
     assert (report.lengths.unit, report.lengths.mean) == ("characters", 5)
     assert report.lengths.truncated is None
+
+
+def test_a_report_counts_the_rows_that_are_held_out(validate: Validate) -> None:
+    def counted(**arguments: float) -> tuple[int, int] | None:
+        settings = SupervisedHyperparameters(llamafactory=arguments)
+        split = validate([*rows, *rows[:4]], split=SplitCounter.of(settings)).split
+        return split and (split.training_rows, split.validation_rows)
+
+    rows = [{"instruction": "abc", "output": f"answer {number}"} for number in range(20)]
+
+    assert counted() is None
+    assert counted(max_samples=6) == (6, 0)
+    assert counted(max_samples=6, val_size=2) == (4, 2)
+    trained, held = counted(val_size=0.2) or (0, 0)
+    assert held == 4, "a fifth of 20 different rows"
+    assert 16 <= trained <= 20, "with the repeats of rows that are not held out"
 
 
 def test_rows_in_another_format_are_errors(validate: Validate) -> None:

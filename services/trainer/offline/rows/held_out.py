@@ -43,10 +43,6 @@ class HeldOut:
         self.rows = held_out_rows(val_size, len(distinct))
         self._last = int(distinct[self.rows - 1])
 
-    def holds(self, key: int) -> bool:
-        """Whether the rows with this key are held out."""
-        return key <= self._last
-
     def left(self, keys: RowKeys) -> list[int]:
         """The numbers of a source's rows that are trained."""
         return [number for number, key in enumerate(keys) if key > self._last]

@@ -104,7 +104,8 @@ def _write_mixed(
             entries = (parts[source].entry(row) for source, row in held_out.distinct(keys))
             written = write_rows(validation, entries)
         chosen = [
-            _chosen(spec, source, each, held_out) for source, each in zip(sources, keys, strict=True)
+            _chosen(spec, source, each, held_out)
+            for source, each in zip(sources, keys, strict=True)
         ]
         with _of_request(spec):
             rows = write_rows(training, mixing.entries(parts, chosen)).rows

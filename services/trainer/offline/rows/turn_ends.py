@@ -12,8 +12,8 @@ class TurnEnds:
 
     def __init__(self, special: Collection[str]) -> None:
         self.found: list[str] = []
-        self._special = frozenset(special)
-        self._lengths = sorted({len(each) for each in special if each}, reverse=True)
+        self._special = frozenset(each for each in special if each)
+        self._lengths = sorted({len(each) for each in self._special}, reverse=True)
 
     def add(self, text: str) -> None:
         """Collect the longest special token that the text ends with, if it does."""

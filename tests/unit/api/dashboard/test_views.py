@@ -87,6 +87,7 @@ def test_a_fine_tune_has_openai_hyperparameters_and_its_result() -> None:
     method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
     request = {**JOB.request, "method": method, "seed": 7}
     result = {"fine_tuned_model": "ft:base", "trained_tokens": 10, "train_seconds": 1.5}
+    result |= {"training_rows": 900, "validation_rows": 100}
 
     shown = fine_tuning_view(replace(JOB, request=request, result=result))
 
@@ -97,6 +98,7 @@ def test_a_fine_tune_has_openai_hyperparameters_and_its_result() -> None:
     }
     assert shown.method["supervised"]["hyperparameters"]["learning_rate"] == 0.1
     assert (shown.fine_tuned_model, shown.trained_tokens, shown.seed) == ("ft:base", 10, 7)
+    assert (shown.training_rows, shown.validation_rows) == (900, 100)
 
 
 def test_estimated_finish_needs_a_known_remaining_time() -> None:

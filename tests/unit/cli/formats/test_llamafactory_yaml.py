@@ -57,6 +57,15 @@ output_dir: saves/llama
 """
 
 
+def test_a_warmup_by_a_share_and_by_steps_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="warmup_ratio and warmup_steps exclude each other"):
+        parse_llamafactory_yaml(LORA + "warmup_steps: 20\n")
+
+    unset = parse_llamafactory_yaml(LORA + "warmup_steps: 0\n").hyperparameters
+    assert unset.warmup_ratio == 0.1
+    assert "warmup_steps" not in unset.llamafactory
+
+
 def test_an_example_becomes_a_request() -> None:
     job = parse_llamafactory_yaml(LORA)
 

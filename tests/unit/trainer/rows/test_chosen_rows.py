@@ -19,8 +19,7 @@ from services.trainer.offline.rows.dataset import PreparedData, prepare_data, pr
 from services.trainer.offline.rows.examples import RENDERED, ExampleLayout, Rendering
 from services.trainer.offline.rows.held_out import held_out_rows
 from services.trainer.offline.spec import DataSource, Mixture, TrainingSpec
-
-from ..chatml import Characters, chatml, forgetful
+from tests.unit.trainer.chatml import Characters, chatml, forgetful
 
 
 class Job:

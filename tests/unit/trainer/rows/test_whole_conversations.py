@@ -16,8 +16,7 @@ from services.trainer.offline.rows.examples import (
     ExampleReader,
     Rendering,
 )
-
-from ..chatml import Characters, chat_rows, chatml, forgetful
+from tests.unit.trainer.chatml import Characters, chat_rows, chatml, forgetful
 
 TOKENS = TokenSettings(cutoff=4096)
 THREE = {

@@ -104,6 +104,8 @@ function mainResults(job) {
   return {
     ...evaluationResults(job),
     ...(job.statistics ? rolloutResults(job.statistics) : {}),
+    "Training rows": number(job.training_rows),
+    "Validation rows": number(job.validation_rows),
     "Trained tokens": number(job.trained_tokens),
     "Training time": duration(job.train_seconds),
     Documents: number(job.metrics?.documents),
