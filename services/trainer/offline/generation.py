@@ -25,8 +25,8 @@ IGNORED = -100
 @dataclass(frozen=True)
 class GenerationSetup:
     """How answers are generated and graded. ``options`` are transformers' names;
-    ``earlier_turns`` has, by validation dataset, the rows that are not answered: all but the last of
-    a conversation that is several rows."""
+    ``earlier_turns`` has, by validation dataset, the rows that are not answered: all but the last
+    of a conversation that is several rows."""
 
     max_tokens: int
     options: dict[str, Any]

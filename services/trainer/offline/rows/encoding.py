@@ -10,13 +10,10 @@ from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedTokenizerBase
 
-from services.datasets.rendering.text_encoding import (
-    EncodedText,
-    TextEncoder,
-    TokenizerEncoder,
-)
+from services.datasets.rendering.text_encoding import TextEncoder, TokenizerEncoder
 from services.trainer.offline.library.internals import llamafactory_module
 from services.trainer.offline.rows.examples import RENDERED
+from services.trainer.offline.rows.slow_encoder import SlowEncoder
 
 _encoders: WeakKeyDictionary[PreTrainedTokenizerBase, TextEncoder] = WeakKeyDictionary()
 
@@ -49,25 +46,8 @@ def encode_whole(
 def _encoder(tokenizer: PreTrainedTokenizerBase) -> TextEncoder:
     ends = [str(tokenizer.eos_token)] if tokenizer.eos_token else []
     if not tokenizer.is_fast:
-        return _SlowEncoder(tokenizer, ends)
+        return SlowEncoder(tokenizer, ends)
     return TokenizerEncoder(
         tokenizer.backend_tokenizer.to_str(),
         ends=ends,
     )
-
-
-class _SlowEncoder:
-    """A tokenizer in Python, which does not say where its tokens begin; they are decoded one by
-    one to find out."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, ends: Sequence[str]) -> None:
-        self._tokenizer = tokenizer
-        self.special = frozenset({*ends, *map(str, tokenizer.all_special_tokens)})
-
-    def __call__(self, text: str) -> EncodedText:
-        ids = self._tokenizer.encode(text, add_special_tokens=False)
-        begins, place = [], 0
-        for token in ids:
-            begins.append(min(place, len(text)))
-            place += len(self._tokenizer.decode([token]))
-        return EncodedText(text, ids, begins, [*begins[1:], len(text)] if ids else [])

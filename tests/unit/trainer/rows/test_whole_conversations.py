@@ -1,4 +1,4 @@
-"""Arguments about the turns of a conversation, with a template that makes several examples of it."""
+"""Arguments about the turns of a conversation that a template makes several examples of."""
 
 from dataclasses import replace
 from typing import Any
