@@ -63,6 +63,21 @@ def test_a_valid_file_has_a_report(http: httpx.Client) -> None:
     assert http.get(f"/v1/jobs/{made['id']}/request").json()["path"] == "/v1/checks"
 
 
+def test_the_rows_that_would_be_held_out_are_counted(http: httpx.Client) -> None:
+    turns = ROW["messages"]
+    rows = [{"messages": [{**turns[0], "content": f"Question {n}"}, *turns[1:]]} for n in range(10)]
+    arguments = {"val_size": 0.2, "eval_steps": 5}
+    method = {
+        "type": "supervised",
+        "supervised": {"hyperparameters": {"llamafactory": arguments}},
+    }
+    body = {"training_file": upload(http, rows), "method": method}
+
+    report = ended(http, http.post("/v1/checks", json=body).json())["report"]
+
+    assert report["split"] == {"training_rows": 8, "validation_rows": 2}
+
+
 def test_the_command_line_shows_what_is_trained_and_a_verdict(
     http: httpx.Client,
     home: Path,

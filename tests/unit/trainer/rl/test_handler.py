@@ -201,6 +201,8 @@ def test_trained_model_is_registered(database: Database, settings: WorkerSetting
         "global_step": 100,
         "max_steps": 100,
         "trained_tokens": 9,
+        "training_rows": 27,
+        "validation_rows": 3,
         "train_seconds": 1.0,
         "arguments": {},
         "library_versions": {},
@@ -211,3 +213,4 @@ def test_trained_model_is_registered(database: Database, settings: WorkerSetting
         row = session.scalar(select(ModelRow).where(ModelRow.id == kept["fine_tuned_model"]))
     assert row is not None
     assert (row.job_path, row.job_id) == ("output/model", job.id)
+    assert (kept["training_rows"], kept["validation_rows"]) == (27, 3)
