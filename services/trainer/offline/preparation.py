@@ -86,8 +86,9 @@ def _tell_counts(spec: TrainingSpec, data: PreparedData, context: Context) -> No
     if data.validation_rows:
         source = "held out by val_size" if val_size(spec) else "of validation files"
         text += f", {counted(data.validation_rows, 'row')} {source}"
-    counts = {"training_rows": data.training_rows, "validation_rows": data.validation_rows}
-    context.reporter.message(text, **counts)
+    context.reporter.message(
+        text, training_rows=data.training_rows, validation_rows=data.validation_rows
+    )
 
 
 def _await_data(spec: TrainingSpec, context: Context) -> PreparedData:

@@ -78,7 +78,7 @@ def test_the_first_row_determines_the_format(
 
 
 def test_a_report_counts_the_rows_that_are_held_out(validate: Validate) -> None:
-    def counted(**arguments: float) -> tuple[int, int] | None:
+    def counted(**arguments: Any) -> tuple[int, int] | None:
         settings = SupervisedHyperparameters(llamafactory=arguments)
         split = validate([*rows, *rows[:4]], split=SplitCounter.of(settings)).split
         return split and (split.training_rows, split.validation_rows)

@@ -40,7 +40,6 @@ from services.trainer.offline.spec import VALIDATION_DATASET, DataSource, Traini
 _PREPARED = "prepared.json"
 _DATASET_INFO = "dataset_info.json"
 _CARD = "README.md"
-_OWN = (TRAINING_DATASET, VALIDATION_DATASET)
 
 
 class PreparedData(BaseModel):
@@ -87,9 +86,8 @@ def prepare_data(
         raise ArgumentRefused("val_size", ArgumentProblem.BAD_CHOICE, message)
     data_dir.mkdir(parents=True, exist_ok=True)
     training = _Preparer(spec, layout, progress)
-    training_rows, held = write_training(
-        spec, training.entries, *(data_dir / f"{name}.jsonl" for name in _OWN)
-    )
+    files = [data_dir / f"{name}.jsonl" for name in (TRAINING_DATASET, VALIDATION_DATASET)]
+    training_rows, held = write_training(spec, training.entries, files[0], files[1])
     validation = _Preparer(spec, layout, progress)
     written = {
         name: write_rows(data_dir / f"{name}.jsonl", validation.entries(source))

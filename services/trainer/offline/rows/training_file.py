@@ -116,7 +116,7 @@ def _chosen(
     spec: TrainingSpec, source: DataSource, keys: RowKeys, held_out: HeldOut | None
 ) -> Sequence[int]:
     """The rows of a source that are mixed."""
-    left = range(len(keys)) if held_out is None else held_out.left(keys)
+    left: Sequence[int] = range(len(keys)) if held_out is None else held_out.left(keys)
     if not left:
         raise named(source, UnreadableFile("val_size holds out all of its rows"))
     if source.num_samples is None:
