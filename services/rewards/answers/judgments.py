@@ -79,7 +79,8 @@ def judged_label(answer: str, labels: Sequence[str]) -> str | None:
         objects, words = _objects(text)
     except ValueError:
         objects, words = [], _of_broken_object(text, "label", r'[^"\\\n]*') or ""
-    stated = [label for each in objects if (label := _field(each, "label")) is not None]
+    given = (_field(each, "label") for each in objects)
+    stated = [each for each in given if each is not None]
     label: Any = stated[-1] if stated else words.strip()
     if not stated and label not in labels:
         label = label.strip("\"'`*.")

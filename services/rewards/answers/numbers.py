@@ -139,8 +139,8 @@ def _as_fraction(written: re.Match[str]) -> str:
 
 
 def _marked(text: str) -> Number | None:
-    """The number of the first ``####`` that is no heading, as "#### 2. Add tax" is. Numbers with a
-    point are ordinals where there are several."""
+    """The number of the first ``####`` that is not a heading, as "#### 2. Add tax" is. Numbers with
+    a point are ordinals where there are several."""
     has_ordinals = len(_ORDINAL.findall(text)) > 1
     for line in _FOUND.finditer(text):
         if has_ordinals and _IS_ORDINAL.fullmatch(line[1]):

@@ -230,18 +230,19 @@ def scored(
     infrastructure = LeftOut(source="grader", cause=InfrastructureCause.TIMED_OUT, message="slow")
     for index, scores in enumerate(items):
         for number, score in enumerate(scores):
-            update = {"sample": number, "score": score, "error": None if score else "not JSON"}
+            given = {"sample": number, "score": score, "error": None if score else "not JSON"}
             graded = row(index, correct=None if score is None else False)
-            totals.add(graded.model_copy(update=update))
+            totals.add(graded.model_copy(update=given))
         if lost:
-            update = {"sample": len(scores), "left_out": infrastructure}
-            totals.add(row(index, correct=None).model_copy(update=update))
+            absent = {"sample": len(scores), "left_out": infrastructure}
+            totals.add(row(index, correct=None).model_copy(update=absent))
     return totals.metrics()
 
 
 def test_answers_that_could_not_be_graded_count_as_the_worst_score() -> None:
-    one_of_ten = scored([[1.0], *[[None]] * 9])
-    assert (one_of_ten.mean_score, one_of_ten.worst_score) == (pytest.approx(0.1), 0.0)
+    one_of_ten = scored([[None if number else 1.0] for number in range(10)])
+    assert one_of_ten.mean_score == pytest.approx(0.1)
+    assert one_of_ten.worst_score == 0.0
     assert one_of_ten.mean_score_stderr == pytest.approx(0.1)
     assert scored([[-2.0], [1.0], [None]]).mean_score == pytest.approx(-1)
     assert scored([[2.0], [4.0], [None]], lower_is_better=True).mean_score == pytest.approx(10 / 3)

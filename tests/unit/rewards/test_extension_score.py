@@ -154,10 +154,10 @@ def test_a_measure_that_is_no_number_leaves_the_mean_of_the_others() -> None:
         (RewardFailed("late", cause=InfrastructureCause.TIMED_OUT), "late", "timed_out"),
         (RewardFailed("late", cause="timed_out"), "late", "timed_out"),  # type: ignore[arg-type]  # as of another package
         (
-            RewardFailed("late", cause="tired"),
+            RewardFailed("late", cause="tired"),  # type: ignore[arg-type]  # as of another package
             "the extension 'e' gave the cause 'tired': late",
             None,
-        ),  # type: ignore[arg-type]  # as of another package
+        ),
     ],
 )
 def test_a_failure_costs_its_sample_alone(

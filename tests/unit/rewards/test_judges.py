@@ -127,9 +127,11 @@ def test_a_score_model_is_asked_for_a_json_number(server: ScriptedServer) -> Non
 def test_verdicts_on_other_answers_are_sampled_with_other_seeds(server: ScriptedServer) -> None:
     def seed_of(sample: Trajectory, **sampling: Any) -> int:
         server.script = [says('{"steps": [], "result": 1}')]
-        params = {**SCORE["sampling_params"], **sampling}
+        fixed: dict[str, Any] = SCORE["sampling_params"]  # type: ignore[assignment]  # of many
+        params = {**fixed, **sampling}
         score(sample, SCORE | {"model": by_url(server), "sampling_params": params})
-        return server.requests[-1][1]["seed"]
+        seed: int = server.requests[-1][1]["seed"]
+        return seed
 
     other = trajectory("It is five.", extra={"question": "2+2?", "rubric": "be brief"})
     drawn = [seed_of(each) for each in (SAMPLE, other, SAMPLE)]

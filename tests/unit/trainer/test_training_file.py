@@ -81,7 +81,7 @@ def test_a_report_counts_the_rows_that_are_held_out(validate: Validate) -> None:
     def counted(**arguments: Any) -> tuple[int, int] | None:
         settings = SupervisedHyperparameters(llamafactory=arguments)
         split = validate([*rows, *rows[:4]], split=SplitCounter.of(settings)).split
-        return split and (split.training_rows, split.validation_rows)
+        return None if split is None else (split.training_rows, split.validation_rows)
 
     rows = [{"instruction": "abc", "output": f"answer {number}"} for number in range(20)]
 

@@ -15,7 +15,7 @@ from temper.submission.submission import SubmissionError
 
 GSM8K = {"benchmark": "gsm8k", "file": "file-1"}
 OWN = {"name": "z", "file": "file-2"}
-DRAFTS = {"engine": {"speculation": {}}}
+DRAFTS: dict[str, Any] = {"engine": {"speculation": {}}}
 VOTES = {"benchmark": {"metric": "majority", "grader": {"type": "exact"}}}
 PANORAMA = {f"panorama_{task}4pc": f"file-{task}" for task in ("par", "pi", "noc")}
 

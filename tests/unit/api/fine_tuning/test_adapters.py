@@ -175,7 +175,7 @@ def test_a_job_has_the_memory_and_the_settings_of_its_adapter(
         session.add(file)
 
     def trained(model: str, **lora: Any) -> tuple[int, Any]:
-        body = {"model": model, "training_file": "file-1"}
+        body: dict[str, Any] = {"model": model, "training_file": "file-1"}
         body["method"] = {"type": "dpo", "dpo": {"hyperparameters": {"lora": lora}}}
         with database.write() as session:
             job = create_fine_tuning_job(

@@ -12,7 +12,22 @@ from services.contracts.validation import fault_of, named_field
 from services.sandbox.settings import SandboxSettings
 from tests.unit.core.web.bodies import NUMBERS, TEXTS, annotated, example, is_valid, models, values
 
-OTHERS = (*NUMBERS, *TEXTS, 0.6, 1.0, 5, -1, 64, 10**6, True, False, [], [0.0] * 5, [0, 0], {})
+OTHERS: tuple[Any, ...] = (
+    *NUMBERS,
+    *TEXTS,
+    0.6,
+    1.0,
+    5,
+    -1,
+    64,
+    10**6,
+    True,
+    False,
+    [],
+    [0.0] * 5,
+    [0, 0],
+    {},
+)
 """Values that a field of any type is given beside those of its type."""
 
 MISSING = {

@@ -185,8 +185,9 @@ def test_a_scored_answer_ends_where_a_conversation_that_ends_with_it_does() -> N
     ]
     whole = [render_messages(each, template, prompt=False).rstrip() for each in answers]
 
-    scored = render_pair(*answers, template, encoder(), is_scored=True)
-    learned = render_pair(*answers, template, encoder())
+    chosen, rejected = answers
+    scored = render_pair(chosen, rejected, template, encoder(), is_scored=True)
+    learned = render_pair(chosen, rejected, template, encoder())
 
     assert [each.context + each.response for each in scored] == whole
     assert [each.context + each.response for each in learned] == [f"{t}<|user|>" for t in whole]

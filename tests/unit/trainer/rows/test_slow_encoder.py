@@ -71,7 +71,8 @@ class SentencePieces:
             return self._joined(ids).lower()
         if self.rule != "gpt_sw3":
             return self._joined(ids).strip()
-        text, run, after_special = "", [], False
+        text, after_special = "", False
+        run: list[int] = []
         for token in ids:
             if special := 1000 <= token < 2000:
                 text += "" if after_special else " "
@@ -159,11 +160,12 @@ def test_each_token_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encode = SlowEncoder(tokenizer, [])
     decoded: list[int] = []
     decode = tokenizer.decode
-    monkeypatch.setattr(
-        tokenizer,
-        "decode",
-        lambda ids, **kwargs: (decoded.append(len(ids)), decode(ids, **kwargs))[1],
-    )
+
+    def counted(ids: list[int], **options: bool) -> str:
+        decoded.append(len(ids))
+        return decode(ids, **options)
+
+    monkeypatch.setattr(tokenizer, "decode", counted)
 
     encode("hello The capital of Paris" * 500)
     encode("capital hello" * 500)

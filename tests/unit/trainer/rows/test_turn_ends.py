@@ -62,8 +62,13 @@ def test_the_ends_of_all_turns_stop_a_model(tmp_path: Path) -> None:
     answered = {"role": "assistant", "content": "A"}
     told = {"role": "tool", "tool_call_id": "a", "content": "R"}
 
-    apart = [{"messages": [asked, calling], "tools": TOOLS}, {"messages": [asked, answered]}]
-    together = [{"messages": [asked, calling, told, answered], "tools": TOOLS}]
+    apart: list[dict[str, Any]] = [
+        {"messages": [asked, calling], "tools": TOOLS},
+        {"messages": [asked, answered]},
+    ]
+    together: list[dict[str, Any]] = [
+        {"messages": [asked, calling, told, answered], "tools": TOOLS}
+    ]
 
     for rows in (apart, apart[::-1], together):
         assert set(ends(tmp_path, rows)) == {"<|observation|>", "<|user|>"}

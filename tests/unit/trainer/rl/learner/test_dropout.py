@@ -138,7 +138,7 @@ def test_an_update_on_policy_has_no_mismatch_and_leaves_the_configuration(
 def test_a_model_that_draws_all_the_same_is_refused(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Noisy(modeling_gpt2.GPT2MLP):
+    class Noisy(modeling_gpt2.GPT2MLP):  # type: ignore[misc]  # transformers is untyped here
         def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
             found: torch.Tensor = super().forward(hidden_states)
             return found + torch.randn_like(found) if self.training else found
