@@ -13,8 +13,9 @@ def matches(stdout: bytes, expected: str, rule: Match, tolerance: float = 0.0) -
     """Whether an output is the expected one.
 
     `Match.LINES` ignores whitespace at line ends (including CRLF) and trailing empty lines.
-    `Match.NUMBERS` also compares words that are numbers by value, as LiveCodeBench does, and
-    `Match.JSON` compares JSON values, of which true is not 1; both within ``tolerance``.
+    `Match.NUMBERS` also compares words that are finite numbers by value, as LiveCodeBench does, and
+    `Match.JSON` compares JSON values, of which true is not 1; both within ``tolerance``. No output
+    raises.
     """
     wanted = expected.encode()
     if stdout == wanted:
@@ -45,11 +46,19 @@ def _have_equal_words(words: Sequence[bytes], wanted: Sequence[bytes], tolerance
     if len(words) != len(wanted):
         return False
     pairs = zip(words, wanted, strict=True)
+    return all(a == b or _are_equal_numbers(a, b, tolerance) for a, b in pairs)
+
+
+def _are_equal_numbers(word: bytes, wanted: bytes, tolerance: float) -> bool:
+    """Whether both words are finite numbers of nearly the same value."""
     try:
-        numbers = [(Decimal(a.decode()), Decimal(b.decode())) for a, b in pairs if a != b]
+        one, other = Decimal(word.decode()), Decimal(wanted.decode())
     except (InvalidOperation, UnicodeDecodeError):
         return False
-    return all(a == b or _are_near(float(a), float(b), tolerance) for a, b in numbers)
+    # Even == raises for a signaling NaN.
+    if not (one.is_finite() and other.is_finite()):
+        return False
+    return one == other or _are_near(float(one), float(other), tolerance)
 
 
 def _have_equal_values(stdout: bytes, expected: str, tolerance: float) -> bool:
@@ -76,9 +85,11 @@ def _are_equal(value: Any, wanted: Any, tolerance: float) -> bool:
 
 
 def _are_near(value: float, wanted: float, tolerance: float) -> bool:
+    """Whether two numbers are close; none beyond all floats is."""
     if not tolerance:
         return False
     try:
-        return math.isclose(value, wanted, rel_tol=tolerance, abs_tol=tolerance)
+        is_held = math.isfinite(value) and math.isfinite(wanted)
+        return is_held and math.isclose(value, wanted, rel_tol=tolerance, abs_tol=tolerance)
     except OverflowError:  # an integer beyond all floats
         return False

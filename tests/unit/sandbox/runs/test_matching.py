@@ -48,6 +48,32 @@ def test_expected_output_matches(text: str) -> None:
         assert matches(text.encode(), text, rule)
 
 
+_NUMBERS = st.sampled_from(
+    ["sNaN", "-snan7", "NaN", "Infinity", "-inf", "1e400", "-2e999999999", "1" + "0" * 400]
+)
+_WORDS = st.lists(st.text() | _NUMBERS | st.floats().map(repr) | st.integers().map(str))
+_TEXTS = st.text() | _NUMBERS | _WORDS.map(" ".join)
+
+
+@given(_TEXTS, _TEXTS, st.sampled_from(Match), st.sampled_from([0.0, 1e-6, 1.0]))
+def test_any_output_matches_or_not(
+    printed: str, expected: str, rule: Match, tolerance: float
+) -> None:
+    assert matches(printed.encode(), expected, rule, tolerance) in {True, False}
+
+
+@given(st.binary(), _TEXTS, st.sampled_from(Match))
+def test_any_bytes_match_or_not(printed: bytes, expected: str, rule: Match) -> None:
+    assert matches(printed, expected, rule) in {True, False}
+
+
+@pytest.mark.parametrize("word", ["sNaN", "-sNaN1", "NaN", "Infinity", "-inf", "1e400"])
+def test_what_is_no_finite_number_matches_only_itself(word: str) -> None:
+    assert matches(f"{word} 1".encode(), f"{word} 1.0", Match.NUMBERS, 0.1)
+    for other in ("4", "nan", "inf", "2e400"):
+        assert not matches(word.encode(), other, Match.NUMBERS, 0.1)
+
+
 @pytest.mark.parametrize(
     ("stdout", "tolerance", "expected"),
     [
