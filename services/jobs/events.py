@@ -1,6 +1,7 @@
-"""Events of a job, numbered without gaps in commit order, and their announcement to webhooks.
+"""Events of a job, numbered in commit order, and their announcement to webhooks.
 
-Values are sanitized for storage.
+Values are sanitized for storage. Numbers have gaps only where `services.jobs.worker.thinning` has
+removed metrics of a long job.
 """
 
 import math

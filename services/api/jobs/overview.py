@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from services.api.evaluations.service import evaluation_view
@@ -111,9 +111,7 @@ def _reported(session: Session, job: Job) -> MainNumber | None:
         return None
     spread: Sequence[dict[str, Any] | None] = latest[::-1]
     if len(latest) == MOST_POINTS:
-        spaced = [job.event_count * place // MOST_POINTS for place in range(1, MOST_POINTS + 1)]
-        some = reports.where(EventRow.number.in_(spaced)).order_by(EventRow.number)
-        spread = session.scalars(some).all()
+        spread = _spread(session, job, reports)
     return MainNumber(
         name=name,
         value=_values(latest, name)[0],
@@ -121,6 +119,22 @@ def _reported(session: Session, job: Job) -> MainNumber | None:
         recent=_values(spread, name),
         nothing_learned=_learned_nothing(latest[:JUDGED_STEPS]),
     )
+
+
+def _spread(
+    session: Session, job: Job, reports: Select[tuple[dict[str, Any] | None]]
+) -> Sequence[dict[str, Any] | None]:
+    """The metrics at evenly spaced events; where few of these are metrics or still stored, the
+    ones before them."""
+    spaced = [job.event_count * place // MOST_POINTS for place in range(1, MOST_POINTS + 1)]
+    ordered = reports.order_by(EventRow.number)
+    spread = session.scalars(ordered.where(EventRow.number.in_(spaced))).all()
+    if 2 * len(spread) > MOST_POINTS:
+        return spread
+    numbers = reports.with_only_columns(EventRow.number).order_by(EventRow.number.desc())
+    nearest = [numbers.where(EventRow.number <= each).limit(1) for each in spaced]
+    at = EventRow.number.in_([each.scalar_subquery() for each in nearest])
+    return session.scalars(ordered.where(at)).all()
 
 
 def _learned_nothing(reports: Sequence[Mapping[str, Any] | None]) -> bool:

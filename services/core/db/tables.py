@@ -76,7 +76,7 @@ class JobRow(Base):
 
 
 class EventRow(Base):
-    """An event of a job, numbered from 1 without gaps."""
+    """An event of a job, numbered from 1; without gaps until older metrics are thinned."""
 
     __tablename__ = "events"
 

@@ -19,10 +19,9 @@ from services.core.process.reporter import REPORTS
 from services.jobs.claims import Claim
 from services.jobs.events import Draft, append_events, storable, storable_text
 from services.jobs.job import LeaseLost
+from services.jobs.worker.thinning import bounded
 
 MAX_REPORT_BYTES = 1 << 17
-MAX_EVENTS = 100_000
-"""Further reports stay in reports.jsonl only; the job machine's own events are always stored."""
 
 Text = Annotated[str, AfterValidator(storable_text)]
 Step = Annotated[int, Field(ge=0, lt=2**53)]
@@ -153,7 +152,7 @@ def record_reports(session: Session, claim: Claim, reports: Sequence[Report], of
     new = _add_checkpoints(session, job.id, reports)
     states = ProgressReport | DownloadReport
     drafts = [_draft(report) for report in new if not isinstance(report, states)]
-    append_events(session, job.id, _bounded(drafts, MAX_EVENTS - recorded))
+    append_events(session, job.id, bounded(session, job.id, drafts, recorded))
 
 
 def _latest_state(reports: Sequence[Report]) -> dict[str, object]:
@@ -167,15 +166,6 @@ def _latest_state(reports: Sequence[Report]) -> dict[str, object]:
         elif isinstance(report, DownloadReport):
             state["download"] = report.model_dump(exclude={"type"})
     return state
-
-
-def _bounded(drafts: list[Draft], room: int) -> list[Draft]:
-    if len(drafts) < room:
-        return drafts
-    if room <= 0:
-        return []
-    note = f"The job has {MAX_EVENTS} events; further reports are in its reports.jsonl only"
-    return [*drafts[: room - 1], Draft(note, level="warn")]
 
 
 def _draft(

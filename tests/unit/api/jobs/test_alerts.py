@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from services.api.alerts.service import list_alerts
+from services.api.alerts.service import list_alerts, open_alerts
 from services.api.alerts.signals import WINDOW, AlertBounds, JobSignals
 from services.api.alerts.watch import AlertWatch
 from services.contracts.alerts import Alert, AlertRule
@@ -17,6 +17,8 @@ from services.core.db.engine import Database
 from services.core.db.tables import JobRow, WebhookDeliveryRow, WebhookRow
 from services.jobs.events import append_event
 from services.jobs.store import move_job
+from services.jobs.worker import thinning
+from services.jobs.worker.reports import MetricsReport, record_reports
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job
 
 BOUNDS = AlertBounds(
@@ -192,3 +194,24 @@ def test_a_nearly_full_disk_raises_an_alert(database: Database, tmp_path: Path) 
 
     [alert] = alerts(database)
     assert (alert.rule, alert.job_id) == (AlertRule.DISK_NEARLY_FULL, None)
+
+
+def test_the_latest_metrics_of_a_very_long_job_raise_alerts(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(thinning, "MAX_EVENTS", 20)
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    losses = [1.0] * 100 + [None]
+    reports = [
+        MetricsReport(type="metrics", step=step, metrics={"loss": loss})
+        for step, loss in enumerate(losses)
+    ]
+    for offset, each in enumerate(reports):
+        with database.write() as session:
+            record_reports(session, held, [each], offset)
+
+    AlertWatch(tmp_path, BOUNDS).sweep(database)
+
+    with database.read() as session:
+        assert (held.job.id, AlertRule.LOSS_NOT_FINITE) in open_alerts(session)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from services.api.jobs.overview import MOST_POINTS, job_views
 from services.contracts.jobs import MainNumber
 from services.core.db.engine import Database
-from services.core.db.tables import JobRow
+from services.core.db.tables import EventRow, JobRow
 from services.core.ids import new_id
 from services.jobs.events import append_event
 from services.jobs.job import NewJob
@@ -66,6 +66,20 @@ def test_the_curve_of_a_long_training_spans_all_of_it(database: Database) -> Non
     assert found.recent[0] < 50
     assert found.recent == sorted(found.recent)
     assert len(found.recent) == MOST_POINTS
+
+
+def test_the_curve_spans_a_training_whose_older_metrics_were_thinned(database: Database) -> None:
+    job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
+    report(database, job, *({"loss": float(step)} for step in range(1000)))
+    with database.write() as session:
+        old = EventRow.number < 900, EventRow.number % 7 != 0
+        session.execute(delete(EventRow).where(EventRow.job_id == job, *old))
+
+    found = number(database, job)
+    assert found is not None
+    assert len(found.recent) == MOST_POINTS
+    assert found.recent[0] < 50
+    assert found.recent[-1] == 999
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Reports of children become the state of their jobs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
-from services.jobs.events import MAX_TEXT, events_after
+from services.jobs.claims import Claim
+from services.jobs.events import MAX_TEXT, events_after, latest_metrics
 from services.jobs.store import list_checkpoints, move_job
+from services.jobs.worker import thinning
 from services.jobs.worker.reports import MessageReport, parse_report, record_reports
 from tests.support.servers import running_postgres
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
@@ -136,25 +138,68 @@ def test_unstorable_reports_are_sanitized(
     database.close()
 
 
-def test_reports_over_the_limit_leave_no_gap_in_event_numbers(
+def step(number: int, kind: str = "loss") -> bytes:
+    report = {"type": "metrics", "step": number, "metrics": {kind: float(number)}}
+    return json.dumps(report).encode()
+
+
+def report(database: Database, held: Claim, lines: Sequence[bytes]) -> None:
+    with database.write() as session:
+        record_reports(session, held, [parse_report(line) for line in lines], 100)
+
+
+def test_messages_over_the_limit_leave_no_gap_in_event_numbers(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.jobs.worker.reports.MAX_EVENTS", 10)
+    monkeypatch.setattr(thinning, "MAX_EVENTS", 8)
+    monkeypatch.setattr(thinning, "MAX_OTHERS", 2)
     queued_job(database)
     held = claim(database, cpu_worker())
-    line = b'{"type": "message", "message": "again"}'
 
-    for offset in range(3):
-        with database.write() as session:
-            record_reports(session, held, [parse_report(line)] * 5, offset)
+    for _ in range(3):
+        report(database, held, [b'{"type": "message", "message": "again"}'] * 5)
     with database.write() as session:
         move_job(session, read(database, held.job.id), JobStatus.SUCCEEDED, "done")
 
     with database.read() as session:
         events = events_after(session, held.job.id, 0, 100)
     assert [event.number for event in events] == list(range(1, 12))
-    assert events[-2].message.startswith("The job has 10 events")
+    assert events[-2].message.startswith("The job has very many events")
     assert events[-1].message == "done"
+
+
+def test_the_latest_state_of_a_long_job_is_exact_and_its_events_are_bounded(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thinning, "MAX_EVENTS", 200)
+    monkeypatch.setattr(thinning, "MAX_OTHERS", 10)
+    monkeypatch.setattr(thinning, "LATEST_KEPT", 20)
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    job_id = held.job.id
+
+    for start in range(0, 1600, 16):
+        steps = range(start, start + 16)
+        report(database, held, [step(n, ("loss", "reward")[n % 2]) for n in steps])
+        if start % 160 == 0:
+            place = {"type": "checkpoint", "step": start + 15, "path": "p"}
+            report(database, held, [json.dumps(place).encode()])
+            with database.read() as session:
+                (saved, *_), _ = list_checkpoints(session, job_id, None, 1)
+                (latest,) = latest_metrics(session)
+            told = {"step": start + 15, "loss": start + 14.0, "reward": start + 15.0}
+            assert saved.metrics == told
+            assert latest.values == {"step": start + 15, "reward": start + 15.0}
+
+    with database.read() as session:
+        kept = [each.data or {} for each in events_after(session, job_id, 0, 10_000)]
+    assert len(kept) < 300
+    steps_of_metrics = [data["step"] for data in kept if "path" not in data and "step" in data]
+    assert steps_of_metrics[-20:] == list(range(1580, 1600))
+    older = steps_of_metrics[:-20]
+    assert older == sorted(older)
+    # Both kinds of metrics, of all quarters.
+    assert {(n % 2, n // 400) for n in older} == {(k, q) for k in (0, 1) for q in range(4)}
 
 
 @pytest.mark.drill
