@@ -27,7 +27,12 @@ _HOP_BY_HOP = frozenset(
     }
 )
 # Credentials for the relay, and headers about its own origin, are not forwarded.
-_OWN = frozenset({b"authorization", b"cookie", b"host", b"origin", b"referer", b"expect"})
+_OWN = frozenset(
+    {
+        *(b"authorization", b"x-api-key", b"temper-script-key", b"cookie"),
+        *(b"host", b"origin", b"referer", b"expect"),
+    }
+)
 # The relay sets these itself.
 _SET_HERE = frozenset({b"date", b"server", b"x-request-id", b"set-cookie"})
 

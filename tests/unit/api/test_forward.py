@@ -4,12 +4,17 @@ import base64
 import gzip
 import http.client
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from services.api import proxy as upstream_module
+from services.api.proxy import ToolService
+from services.api.settings import ApiSettings
+from services.api.tool_routes import retrieval, sandbox
+from services.contracts.sandbox.scripts import SCRIPT_KEY_HEADER
 from services.core.web.auth import hash_key
 from services.core.web.relay import request_headers, response_headers
 from tests.unit.api.tool_upstream import (
@@ -135,6 +140,32 @@ def test_credentials_and_cookies_for_the_gateway_do_not_reach_the_service(
     assert received["x-request-id"] == "mine"
     assert KEY not in str(received)
     assert received.keys().isdisjoint({"cookie", "proxy-authorization"})
+
+
+@pytest.mark.parametrize("tool", [sandbox, retrieval])
+def test_no_key_of_a_client_reaches_a_tool_service(
+    tmp_path: Path, upstream: ToolUpstream, tool: Callable[[ApiSettings], ToolService]
+) -> None:
+    settings = {
+        "sandbox_url": upstream.url,
+        "retrieval_url": upstream.url,
+        "api_key_hashes": hash_key(KEY),
+    }
+    basic = base64.b64encode(f"x:{KEY}".encode()).decode()
+    script = {SCRIPT_KEY_HEADER: KEY}
+    ways = [{"x-api-key": KEY}, {"X-Api-Key": KEY, **BEARER}, {"Authorization": f"Basic {basic}"}]
+    paths = [route.path for route in tool(ApiSettings(home=tmp_path)).routes]
+    with running_api(tmp_path, settings) as url:
+        for path in paths:
+            for way in ways:
+                answer = httpx.post(url + path, content=b"{}", headers={**way, **script})
+                assert answer.status_code == 200
+
+    assert len(upstream.received) == len(paths) * len(ways)
+    for received in upstream.received:
+        sent = str(received.headers)
+        assert KEY not in sent
+        assert basic not in sent
 
 
 def test_hop_by_hop_headers_are_not_forwarded() -> None:
