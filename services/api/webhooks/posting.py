@@ -1,36 +1,55 @@
 """Posting to an address that a client named: only to public addresses, and never elsewhere."""
 
+import asyncio
 import socket
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 import httpx
 
 from services.core.addresses import is_public, plain
 
-TIMEOUT = httpx.Timeout(10.0)
+ATTEMPT_SECONDS = 10.0
+"""For all of a request: the name, the connection, and the head of the answer."""
 SHOWN_CHARACTERS = 200
+# A resolver cannot be interrupted, so that one may outlive its request.
+_RESOLVERS = ThreadPoolExecutor(64, thread_name_prefix="webhook-names")
 
 
 class NotDelivered(Exception):
     """A request was not accepted; the message says why, in one line."""
 
 
-def post(
-    client: httpx.Client,
+async def post(
+    client: httpx.AsyncClient,
     url: str,
     body: bytes,
     headers: Mapping[str, str],
     *,
     private_allowed: bool,
 ) -> None:
-    """Post a body; raises `NotDelivered` unless the answer is 2xx. Redirects are not followed.
+    """Post a body; raises `NotDelivered` unless the answer is 2xx, and comes in `ATTEMPT_SECONDS`.
 
-    The name is resolved once, and the request goes to the address that was checked: a name cannot
-    point elsewhere in between.
+    Redirects are not followed. The name is resolved once, and the request goes to the address that
+    was checked: a name cannot point elsewhere in between.
     """
-    target = httpx.URL(url)
-    address = _resolve(target, private_allowed)
+    try:
+        async with asyncio.timeout(ATTEMPT_SECONDS):
+            await _post(client, httpx.URL(url), body, headers, private_allowed)
+    except TimeoutError:
+        raise NotDelivered(f"no answer within {ATTEMPT_SECONDS:g} s") from None
+
+
+async def _post(
+    client: httpx.AsyncClient,
+    target: httpx.URL,
+    body: bytes,
+    headers: Mapping[str, str],
+    private_allowed: bool,
+) -> None:
+    loop = asyncio.get_running_loop()
+    address = await loop.run_in_executor(_RESOLVERS, _resolve, target, private_allowed)
     request = client.build_request(
         "POST",
         target.copy_with(host=address),
@@ -41,10 +60,10 @@ def post(
             "content-type": "application/json",
             "user-agent": "temper-webhooks",
         },
-        extensions={"sni_hostname": target.host, "timeout": TIMEOUT.as_dict()},
+        extensions={"sni_hostname": target.host, "timeout": httpx.Timeout(None).as_dict()},
     )
     try:
-        response = client.send(request, stream=True)
+        response = await client.send(request, stream=True)
     except httpx.HTTPError as error:
         raise NotDelivered(f"{type(error).__name__}: {error}"[:SHOWN_CHARACTERS]) from None
     try:
@@ -52,7 +71,7 @@ def post(
             moved = " (redirects are not followed)" if response.is_redirect else ""
             raise NotDelivered(f"the endpoint answered {response.status_code}{moved}")
     finally:
-        response.close()  # its body, of whatever length, is not read
+        await response.aclose()  # its body, of whatever length, is not read
 
 
 def _resolve(target: httpx.URL, private_allowed: bool) -> str:

@@ -1,19 +1,22 @@
 """Sends events to webhooks: a gateway thread that works off the queue of deliveries.
 
+Every endpoint has attempts of its own, a few at a time, and none waits for another endpoint.
 Several gateways may each run one: a delivery is claimed by moving its next attempt. A gateway that
 dies in an attempt leaves that delivery to another one, so that an event may arrive twice, with the
 same ``webhook-id``, and is never lost.
 """
 
+import asyncio
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 
 from services.api.webhooks.signing import signed_headers
 from services.core.db.engine import Database
@@ -29,11 +32,12 @@ CLAIM_SECONDS = 60.0
 """An attempt that takes longer belongs to a gateway that died."""
 RETRY_SECONDS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
 """Waits before further attempts, a day and a half in all; then a delivery has failed."""
-CONCURRENT = 8
+PER_ENDPOINT = 4
+"""Attempts in flight at one endpoint. A delivery is claimed only as its attempt begins."""
 BATCH_SIZE = 64
 KEPT_SECONDS = 7 * 86_400.0
 
-_Due = tuple[WebhookDeliveryRow, WebhookRow | None]
+_Due = tuple[WebhookDeliveryRow, WebhookRow]
 
 
 class WebhookSender:
@@ -44,7 +48,7 @@ class WebhookSender:
         database: Database,
         *,
         private_allowed: bool,
-        client: "Callable[[], httpx.Client] | None" = None,
+        client: "Callable[[], httpx.AsyncClient] | None" = None,
     ) -> None:
         self._database = database
         self._private_allowed = private_allowed
@@ -61,51 +65,86 @@ class WebhookSender:
         self._stopping.set()
         self._thread.join(timeout)
 
-    def deliver_due(self, client: "httpx.Client") -> int:
-        """Attempt every due delivery once; return their number."""
-        due = self._claim()
-        with ThreadPoolExecutor(CONCURRENT, thread_name_prefix="webhook") as pool:
-            list(pool.map(lambda each: self._attempt(client, *each), due))
-        return len(due)
+    async def deliver_due(self, client: "httpx.AsyncClient") -> int:
+        """Attempt what is due until nothing is; return the number of attempts."""
+        loop = asyncio.get_running_loop()
+        running: dict[asyncio.Task[None], str] = {}
+        count = 0
+        # One thread: a write that waits for the database must not stop the attempts' clocks.
+        with ThreadPoolExecutor(1, thread_name_prefix="webhooks-database") as records:
 
-    def _claim(self) -> list[_Due]:
+            async def attempt(due: _Due) -> None:
+                error = await self._attempt(client, *due)
+                await loop.run_in_executor(records, self._record, due[0], error)
+
+            while True:
+                for due in await loop.run_in_executor(records, self._claim, running):
+                    running[asyncio.create_task(attempt(due))] = due[1].id
+                    count += 1
+                if not running:
+                    return count
+                done, _ = await asyncio.wait(
+                    running, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    del running[task]
+                    task.result()
+
+    def _claim(self, running: Mapping[object, str]) -> list[_Due]:
+        """The next deliveries of the endpoints that have less than `PER_ENDPOINT` running."""
+        busy = Counter(running.values())
+        claimed: list[_Due] = []
+        while not self._stopping.is_set():
+            full = [endpoint for endpoint, count in busy.items() if count >= PER_ENDPOINT]
+            found = self._claim_beside(full, busy) if self._any_due(full) else []
+            if not found:
+                break
+            claimed += found
+        return claimed
+
+    def _claim_beside(self, full: list[str], busy: Counter[str]) -> list[_Due]:
+        """Deliveries to others than the ``full`` endpoints, which are counted in ``busy``."""
         at = time.time()
         with self._database.write() as session:
             rows = session.scalars(
                 select(WebhookDeliveryRow)
-                .where(WebhookDeliveryRow.next_attempt_at <= at)
+                .where(*_due_beside(full))
                 .order_by(WebhookDeliveryRow.next_attempt_at)
                 .limit(BATCH_SIZE)
                 .with_for_update(skip_locked=True)
             ).all()
             due: list[_Due] = []
             for row in rows:
-                endpoint = select(WebhookRow).where(WebhookRow.id == row.webhook_id)
+                if busy[row.webhook_id] >= PER_ENDPOINT:
+                    continue
+                webhook = session.scalar(select(WebhookRow).where(WebhookRow.id == row.webhook_id))
+                if webhook is None:  # deleted while the event was announced
+                    session.delete(row)
+                    continue
+                busy[row.webhook_id] += 1
                 row.next_attempt_at = at + CLAIM_SECONDS
                 row.attempts += 1
-                due.append((row, session.scalar(endpoint)))
+                due.append((row, webhook))
             session.flush()
             session.expunge_all()
         return due
 
-    def _attempt(
-        self, client: "httpx.Client", delivery: WebhookDeliveryRow, webhook: WebhookRow | None
-    ) -> None:
+    async def _attempt(
+        self, client: "httpx.AsyncClient", delivery: WebhookDeliveryRow, webhook: WebhookRow
+    ) -> str | None:
+        """Post an event; return the error, None if it was accepted."""
         from services.api.webhooks.posting import NotDelivered, post  # noqa: PLC0415 - with httpx
 
-        if webhook is None:
-            return  # deleted; its deliveries went with it
         body = json.dumps(_content(delivery.event, webhook.format)).encode()
         headers = signed_headers(webhook.secret, delivery.event_id, int(time.time()), body)
-        error: str | None = None
         try:
-            post(client, webhook.url, body, headers, private_allowed=self._private_allowed)
+            await post(client, webhook.url, body, headers, private_allowed=self._private_allowed)
         except NotDelivered as refusal:
-            error = str(refusal)
+            return str(refusal)
         except Exception as bug:  # one endpoint must not stop the others
             logger.exception("webhook %s", webhook.id)
-            error = f"{type(bug).__name__}: {bug}"
-        self._record(delivery, error)
+            return f"{type(bug).__name__}: {bug}"
+        return None
 
     def _record(self, delivery: WebhookDeliveryRow, error: str | None) -> None:
         """Record an attempt, and plan the next one after an error."""
@@ -119,7 +158,8 @@ class WebhookSender:
                 values["next_attempt_at"] = time.time() + RETRY_SECONDS[delivery.attempts - 1]
         with self._database.write() as session:
             own = WebhookDeliveryRow.seq == delivery.seq
-            session.execute(update(WebhookDeliveryRow).where(own).values(**values))
+            still = WebhookDeliveryRow.attempts == delivery.attempts  # else claimed by another
+            session.execute(update(WebhookDeliveryRow).where(own, still).values(**values))
 
     def _remove_old(self) -> None:
         ended = WebhookDeliveryRow.next_attempt_at.is_(None)
@@ -127,33 +167,38 @@ class WebhookSender:
         with self._database.write() as session:
             session.execute(delete(WebhookDeliveryRow).where(ended, old))
 
-    def _any_due(self) -> bool:
+    def _any_due(self, full: list[str]) -> bool:
         with self._database.read() as session:
-            due = WebhookDeliveryRow.next_attempt_at <= time.time()
-            return session.scalar(select(WebhookDeliveryRow.seq).where(due).limit(1)) is not None
+            due = select(WebhookDeliveryRow.seq).where(*_due_beside(full))
+            return session.scalar(due.limit(1)) is not None
 
     def _run(self) -> None:
         cleaned = 0.0
         while not self._stopping.wait(POLL_SECONDS):
             try:
-                if self._any_due():
-                    self._deliver_all()
+                if self._any_due([]):
+                    asyncio.run(self._deliver_all())
                 if time.monotonic() - cleaned > 3600.0:
                     cleaned = time.monotonic()
                     self._remove_old()
             except Exception:
                 logger.exception("webhooks: retrying")
 
-    def _deliver_all(self) -> None:
-        with self._client() as client:
-            while self._any_due() and not self._stopping.is_set():
-                self.deliver_due(client)
+    async def _deliver_all(self) -> None:
+        async with self._client() as client:
+            await self.deliver_due(client)
 
 
-def _direct_client() -> "httpx.Client":
+def _due_beside(full: list[str]) -> list[ColumnElement[bool]]:
+    """The conditions of deliveries that are due, to other endpoints than these."""
+    due = WebhookDeliveryRow.next_attempt_at <= time.time()
+    return [due, WebhookDeliveryRow.webhook_id.not_in(full)] if full else [due]
+
+
+def _direct_client() -> "httpx.AsyncClient":
     import httpx  # noqa: PLC0415 - a gateway without webhooks need not load it
 
-    return httpx.Client(trust_env=False)
+    return httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=None))
 
 
 def _content(event: dict[str, Any], body_format: str) -> dict[str, Any]:

@@ -1,9 +1,13 @@
 """Events for webhooks: queued with what they tell of, signed, delivered, and tried again."""
 
+import asyncio
 import json
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,12 +18,12 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import select, update
 
-from services.api.webhooks import sender
-from services.api.webhooks.sender import RETRY_SECONDS, WebhookSender
+from services.api.webhooks import posting, sender
+from services.api.webhooks.sender import PER_ENDPOINT, RETRY_SECONDS, WebhookSender
 from services.api.webhooks.service import create_webhook, latest_deliveries, remove_webhook
 from services.contracts.jobs import JobStatus
 from services.contracts.webhooks import CreatedWebhook, CreateWebhook, EventType, WebhookDelivery
-from services.core.db.engine import Database
+from services.core.db.engine import BUSY_TIMEOUT_SECONDS, Database
 from services.core.db.tables import WebhookDeliveryRow
 from services.jobs.store import get_job, move_job
 from tests.unit.jobs.machine import new_job
@@ -64,9 +68,13 @@ def create(database: Database, url: str, **fields: Any) -> CreatedWebhook:
 
 
 def deliver(database: Database, *, private_allowed: bool = True) -> int:
+    return asyncio.run(deliver_all(database, private_allowed=private_allowed))
+
+
+async def deliver_all(database: Database, *, private_allowed: bool = True) -> int:
     sending = WebhookSender(database, private_allowed=private_allowed)
-    with httpx.Client(trust_env=False) as client:
-        return sending.deliver_due(client)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await sending.deliver_due(client)
 
 
 def cancel(database: Database) -> str:
@@ -162,12 +170,119 @@ def test_an_attempt_of_a_gateway_that_died_is_made_by_another(
 ) -> None:
     create(database, receiver.url)
     cancel(database)
-    monkeypatch.setattr(sender, "CLAIM_SECONDS", -1.0)
-    dying = WebhookSender(database, private_allowed=True)
-    assert len(dying._claim()) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(sender, "CLAIM_SECONDS", -1.0)
+        dying = WebhookSender(database, private_allowed=True)
+        assert len(dying._claim_beside([], Counter())) == 1
 
     assert deliver(database) == 1
     assert len(receiver.requests) == 1
+
+
+@contextmanager
+def endpoint(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that hands every connection to ``serve``, in a thread each."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept() -> None:
+            try:
+                while True:
+                    connection, _ = listening.accept()
+                    threads.append(threading.Thread(target=serve, args=(connection,)))
+                    threads[-1].start()
+            except OSError:
+                return
+
+        threads = [threading.Thread(target=accept)]
+        threads[0].start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+def test_an_endpoint_that_does_not_answer_delays_no_other(
+    database: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "ATTEMPT_SECONDS", 600.0)
+    arrived: list[socket.socket] = []
+    reads = threading.Semaphore(0)
+    released = threading.Event()
+
+    def be_silent(connection: socket.socket) -> None:
+        with closing(connection):
+            arrived.append(connection)
+            reads.release()
+            assert released.wait(60)
+
+    with endpoint(be_silent) as url:
+        silent = create(database, url)
+        for _ in range(3 * PER_ENDPOINT):
+            cancel(database)
+        other = create(database, receiver.url)
+        for _ in range(3 * PER_ENDPOINT):
+            cancel(database)
+        sending = threading.Thread(target=deliver, args=(database,))
+        sending.start()
+        for _ in range(PER_ENDPOINT):
+            assert reads.acquire(timeout=60)
+        waited = threading.Event()
+        while {each.status for each in deliveries(database, other)} != {"delivered"}:
+            assert not waited.wait(0.01)
+        assert len(arrived) == PER_ENDPOINT
+        assert {each.status for each in deliveries(database, silent)} == {"pending"}
+        released.set()
+        sending.join(60)
+
+    assert not sending.is_alive()
+
+
+def test_an_attempt_has_a_deadline_however_its_answer_drips(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "ATTEMPT_SECONDS", 0.5)
+    ended = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with closing(connection):
+            try:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+                while not ended.wait(0.05):
+                    connection.sendall(b"a")
+            except OSError:
+                ended.set()
+
+    with endpoint(drip) as url:
+        webhook = create(database, url)
+        cancel(database)
+        assert deliver(database) == 1
+        assert ended.wait(60)
+
+    [delivery] = deliveries(database, webhook)
+    assert delivery.last_error == "no answer within 0.5 s"
+    assert (delivery.status, delivery.attempts) == ("pending", 1)
+
+
+def test_claims_outlive_attempts() -> None:
+    assert posting.ATTEMPT_SECONDS + BUSY_TIMEOUT_SECONDS < sender.CLAIM_SECONDS
+
+
+def test_an_attempt_that_outlived_its_claim_does_not_undo_the_next_one(
+    database: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = create(database, receiver.url)
+    cancel(database)
+    late = WebhookSender(database, private_allowed=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(sender, "CLAIM_SECONDS", -1.0)
+        [(delivery, _)] = late._claim_beside([], Counter())
+    deliver(database)
+
+    late._record(delivery, "no answer")
+
+    assert [each.status for each in deliveries(database, webhook)] == ["delivered"]
 
 
 @pytest.mark.parametrize(
