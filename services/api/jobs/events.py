@@ -99,10 +99,14 @@ async def follow_events(
 
 
 def _read(gateway: GatewayContext, job_id: str, last_seen: int) -> tuple[list[Event], int, bool]:
-    """The next events, the number of the last one, and whether no more can follow."""
+    """The next events, the number of the last one, and whether no more can follow, as after the
+    job was deleted."""
     with gateway.database.read() as session:
         # The status is read first: events committed with a final status are then seen too.
-        final = get_job(session, job_id).status.is_final
+        try:
+            final = get_job(session, job_id).status.is_final
+        except NotFound:
+            return [], last_seen, True
         rows = events_after(session, job_id, last_seen, BATCH)
     events = [event_view(row) for row in rows]
     return events, rows[-1].number if rows else last_seen, final and len(rows) < BATCH

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from sqlalchemy import delete
 
 from services.api.context import GatewayContext
 from services.api.jobs import events as stream
@@ -13,6 +14,7 @@ from services.api.jobs.events import event_number
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
+from services.core.db.tables import EventRow, JobRow
 from services.core.ids import new_id
 from services.jobs.events import append_event
 from services.jobs.job import Job, NewJob
@@ -124,3 +126,18 @@ def test_ids_that_are_not_events_of_the_job_are_rejected(job: Job, suffix: str) 
         event_number(job.id, f"ftevent-{job.id}{suffix}")
     with pytest.raises(InvalidRequest):
         event_number(job.id, f"ftevent-{new_id('ftjob')}-1")
+
+
+def test_the_stream_of_a_job_that_is_deleted_ends(database: Database, job: Job) -> None:
+    add_events(database, job, 2)
+    already = job.event_count
+
+    async def frames() -> list[bytes]:
+        following = follow(database, job, already)
+        await take(following, 2)
+        with database.write() as session:
+            session.execute(delete(EventRow).where(EventRow.job_id == job.id))
+            session.execute(delete(JobRow).where(JobRow.id == job.id))
+        return [frame async for frame in following]
+
+    assert asyncio.run(frames()) == [DONE]
