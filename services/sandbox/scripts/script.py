@@ -30,6 +30,7 @@ class RunningScript:
         self._outcome: Outcome | None = None
         self._failure: str | None = None
         self._duration = 0.0
+        self._is_ending = False
         self._task = asyncio.create_task(self._run(plan, rooms))
 
     @property
@@ -63,8 +64,10 @@ class RunningScript:
 
     async def end(self) -> None:
         """Kill it if it is running, and wait until its room is gone."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if not self._is_ending:  # a second cancellation would interrupt the removal of its room
+            self._is_ending = True
+            self._task.cancel()
+        await asyncio.wait([self._task])  # which is not cancelled with its waiter
 
     async def _run(self, plan: ScriptPlan, rooms: Rooms) -> None:
         try:
