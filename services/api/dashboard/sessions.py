@@ -60,7 +60,8 @@ class BrowserSessions:
         expires, principal, signature = int(parts[0]), parts[1], parts[2]
         if expires < time.time() or principal not in self._key_hashes:
             return None
-        if not hmac.compare_digest(self._signature(expires, principal), signature):
+        expected = self._signature(expires, principal).encode()
+        if not hmac.compare_digest(expected, signature.encode(errors="replace")):
             return None
         if request.method not in BODILESS and not _is_same_origin(request):
             raise PermissionDenied(

@@ -22,7 +22,7 @@ from services.contracts.evaluation.results import ResultOrder, ResultOutcome, Sa
 from services.contracts.jobs import JobKind
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
-from services.core.web.paging import After, Limit
+from services.core.web.paging import MAX_NUMBER, After, Limit
 from services.jobs.store import get_job
 
 router = kind_router(JobKind.EVALUATION)
@@ -68,7 +68,8 @@ def results(
         Query(min_length=1, max_length=200, description="Only rows with this tag or sub-task."),
     ] = None,
     row: Annotated[
-        int | None, Query(ge=0, description="Only the samples of this row of the file.")
+        int | None,
+        Query(ge=0, le=MAX_NUMBER, description="Only the samples of this row of the file."),
     ] = None,
     order: ResultOrder = "completion",
     after: After = None,

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Number
 from services.contracts.errors import InvalidRequest
 from services.datasets.record import shown
 from services.dialects.fields import text_field, wrong
+from services.parsing.foreign_json import storable_json
 
 REFUSED = {
     "conversation": "is not supported: continue with previous_response_id",
@@ -81,6 +82,12 @@ class CreateResponse(BaseModel):
         default=None, description="Unsupported field of OpenAI's API; refused."
     )
     prompt: Any = Field(default=None, description="Unsupported field of OpenAI's API; refused.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _storable(cls, value: Any) -> Any:
+        # What is accepted here must be stored, shown again, and sent to engines.
+        return storable_json(value)
 
     def check(self) -> None:
         """Raise `InvalidRequest` for what cannot be done."""

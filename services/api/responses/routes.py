@@ -27,6 +27,7 @@ from services.core.db.tables import ResponseRow
 from services.core.web.auth import Principal
 from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 from services.core.web.errors import documented_errors
+from services.core.web.paging import MAX_NUMBER
 
 router = APIRouter(
     prefix="/v1/responses", tags=["responses"], responses=documented_errors(AuthenticationFailed)
@@ -80,7 +81,7 @@ def retrieve_response(
         bool, Query(description="Follow the events of a background response.")
     ] = False,
     starting_after: Annotated[
-        int, Query(ge=-1, description="Only events after this sequence number.")
+        int, Query(ge=-1, le=MAX_NUMBER, description="Only events after this sequence number.")
     ] = -1,
 ) -> Response:
     """A stored response of this key. With `stream`, the events of one that was created with

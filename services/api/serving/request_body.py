@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.inference_body import check_body
+from services.parsing.foreign_json import storable_text
 
 LARGE_BODY = 1 << 20
 STOP_TOKENS = "stop_token_ids"
@@ -77,4 +78,5 @@ def _parse(body: bytes, max_choices: int) -> InferenceRequest:
     if not isinstance(model, str) or not model:
         raise InvalidRequest("model must be the name of a model", param="model")
     check_body(value, max_choices)
-    return InferenceRequest(model, body, value)
+    # The rest goes to the engine as it came; a name is looked up, logged and shown.
+    return InferenceRequest(storable_text(model), body, value)

@@ -12,7 +12,7 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.rollouts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
-from services.core.web.paging import After, Limit, page_of
+from services.core.web.paging import MAX_NUMBER, After, Limit, page_of
 from services.datasets.append_log import LineSpan, UnreadableRecord
 from services.datasets.messages import text_of
 from services.rollouts.log.filter import TrajectoryFilter
@@ -27,8 +27,12 @@ Lowest = Annotated[
 Highest = Annotated[
     float | None, Query(allow_inf_nan=False, description="Highest reward, inclusive.")
 ]
-Shortest = Annotated[int | None, Query(ge=0, description="Fewest tokens of a response, inclusive.")]
-Longest = Annotated[int | None, Query(ge=0, description="Most tokens of a response, inclusive.")]
+Shortest = Annotated[
+    int | None, Query(ge=0, le=MAX_NUMBER, description="Fewest tokens of a response, inclusive.")
+]
+Longest = Annotated[
+    int | None, Query(ge=0, le=MAX_NUMBER, description="Most tokens of a response, inclusive.")
+]
 
 MAX_STEP = 2**31 - 1
 
@@ -68,7 +72,9 @@ async def _selection(
         bool | None, Query(description="Only trajectories with, or without, errors.")
     ] = None,
     finish_reason: FinishReason | None = None,
-    prompt: Annotated[int | None, Query(ge=0, description="Row of the prompts, from 0.")] = None,
+    prompt: Annotated[
+        int | None, Query(ge=0, le=MAX_NUMBER, description="Row of the prompts, from 0.")
+    ] = None,
     step: Annotated[
         int | None,
         Query(ge=1, le=MAX_STEP, description="Training step that learned from the trajectories."),

@@ -39,6 +39,7 @@ from services.contracts.rollouts.trajectories import Trajectory
 from services.contracts.training.fine_tuning import CreateFineTuningJob
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
+from services.core.web.paging import MAX_NUMBER
 from services.jobs.job import Job
 from services.jobs.store import get_job
 
@@ -46,12 +47,16 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Bins = Annotated[int, Query(ge=1, le=MAX_BINS, description="Number of bins of equal width.")]
-Start = Annotated[int, Query(ge=0, description="Position of the first token.")]
+Start = Annotated[int, Query(ge=0, le=MAX_NUMBER, description="Position of the first token.")]
 Number = Annotated[
     int,
-    Query(ge=0, description="Number of a sequence of an agent's session; 0: the trajectory's own."),
+    Query(
+        ge=0,
+        le=MAX_NUMBER,
+        description="Number of a sequence of an agent's session; 0: the trajectory's own.",
+    ),
 ]
-FirstTurn = Annotated[int, Query(ge=0, description="Number of the first turn.")]
+FirstTurn = Annotated[int, Query(ge=0, le=MAX_NUMBER, description="Number of the first turn.")]
 TurnCount = Annotated[
     int, Query(ge=1, le=MAX_TURNS_PER_PAGE, description="Maximum number of turns.")
 ]

@@ -7,6 +7,8 @@ from fastapi import Query
 
 from services.contracts.base import MAX_LIMIT, Page
 
+MAX_NUMBER = 2**53 - 1
+"""Largest integer of a parameter: JavaScript's, which every database holds."""
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items per page.")]
 After = Annotated[str | None, Query(max_length=300, description="Last id of the previous page.")]
 

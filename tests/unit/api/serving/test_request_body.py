@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from services.api.responses.items import stored_input
+from services.api.responses.request import CreateResponse
 from services.api.serving.request_body import parse_request
 from services.campaigns.scripts.proxy import ProxiedChat
 from services.contracts.errors import InvalidRequest
@@ -67,3 +69,44 @@ def test_what_makes_requests_of_its_own_fields_names_those_that_it_lacks(
 
     with pytest.raises(ValidationError, match="guided_regex"):
         settings.model_validate({**fields, "guided_regex": "a+"})
+
+
+def test_a_name_with_half_a_surrogate_pair_can_be_looked_up() -> None:
+    body = b'{"model": "m\\ud800", "messages": []}'
+    parsed = asyncio.run(parse_request(body, MOST))
+
+    assert parsed.model == "m\ufffd"
+    assert parsed.body == body
+
+
+_EXTRAS = ['"\\ud800"', "NaN", "-Infinity", "1e999", '{"\\udfff": [NaN]}']
+
+
+@pytest.mark.parametrize("extra", _EXTRAS)
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"instructions": "\\ud800"',
+        '"input": [{"role": "user", "content": "x\\udc00", "extra": EXTRA}]',
+        '"tools": [{"type": "function", "name": "f", "parameters": {"x": EXTRA}}]',
+        '"metadata": {"a": "\\ud800"}',
+        '"text": {"format": {"type": "json_schema", "name": "n", "schema": {"x": EXTRA}}}',
+    ],
+)
+def test_what_a_response_keeps_of_its_request_can_be_stored(field: str, extra: str) -> None:
+    given = json.loads(f'{{"model": "m\\ud800", {field.replace("EXTRA", extra)}}}')
+
+    request = CreateResponse.model_validate(given)
+
+    kept = [request.model, request.stored(), stored_input(request.input)]
+    json.dumps(kept, allow_nan=False, ensure_ascii=False).encode()
+
+
+def test_a_response_whose_request_nests_too_deeply_is_refused() -> None:
+    deep = json.loads("[" * 400 + "]" * 400)
+    for field in (
+        {"input": [{"role": "user", "content": "x", "y": deep}]},
+        {"tools": [{"x": deep}]},
+    ):
+        with pytest.raises(ValidationError, match="nested"):
+            CreateResponse.model_validate({"model": "m", **field})
