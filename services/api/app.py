@@ -29,6 +29,7 @@ from services.api.file_rows.reader import RowReader
 from services.api.file_rows.routes import router as file_rows
 from services.api.files.expiry import FileExpiry
 from services.api.files.routes import router as files
+from services.api.files.service import remove_orphans
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.permissions import router as permissions
 from services.api.fine_tuning.routes import forecast_router as forecasts
@@ -100,6 +101,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(migrate, context.database)
         await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
+        await run_in_threadpool(remove_orphans, context.database, context.artifacts)
         await run_in_threadpool(UploadParts(context.artifacts.parts()).remove_stale)
         context.dispatcher.start()
         sender.start()

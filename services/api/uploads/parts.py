@@ -66,7 +66,7 @@ class UploadParts:
     root: Path
 
     def create(self, request: CreateUpload) -> UploadState:
-        """Create an upload. Raises `Conflict` when there are too many."""
+        """Create an upload. Raises `Conflict` when there are too many, `StorageFull`."""
         self.remove_stale()
         self.root.mkdir(parents=True, exist_ok=True)
         if sum(1 for _ in self.root.iterdir()) >= MAX_UPLOADS:
@@ -74,8 +74,14 @@ class UploadParts:
         named = request.model_copy(update={"filename": printable_name(request.filename)})
         upload_id = f"upload_{secrets.token_hex(12)}"
         state = UploadState(id=upload_id, created_at=time.time(), request=named)
-        (self.root / upload_id).mkdir()
-        self._write(state)
+        folder = self.root / upload_id
+        try:
+            with storage_errors():
+                folder.mkdir()
+                self._write(state)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return state
 
     def read(self, upload_id: str) -> UploadState:
@@ -147,13 +153,21 @@ class UploadParts:
         return self._end(state.model_copy(update={"completed": True}))
 
     def _end(self, state: UploadState) -> UploadState:
-        self._write(state)
+        with storage_errors():
+            try:
+                self._write(state)
+            except OSError:  # as on a full disk: the parts make room
+                self._remove_parts(state)
+                self._write(state)
+        self._remove_parts(state)
+        return state
+
+    def _remove_parts(self, state: UploadState) -> None:
         for path in (self.root / state.id).iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             elif path.name.startswith(("part_", RECEIVING)):
                 path.unlink(missing_ok=True)
-        return state
 
     def remove_stale(self) -> None:
         """Remove uploads older than a day, completed or not."""
@@ -165,8 +179,12 @@ class UploadParts:
     def _write(self, state: UploadState) -> None:
         path = self.root / state.id / STATE
         written = path.with_name(f"state-{secrets.token_hex(12)}")
-        written.write_text(state.model_dump_json())
-        written.replace(path)
+        try:
+            written.write_text(state.model_dump_json())
+            written.replace(path)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
 
     def _sizes(self, state: UploadState) -> dict[str, int]:
         folder = self.root / state.id

@@ -57,7 +57,7 @@ _FORM: dict[str, Any] = {
 @router.post(
     "",
     summary="Create a multipart upload",
-    responses=documented_errors(InvalidRequest, Conflict, PayloadTooLarge),
+    responses=documented_errors(InvalidRequest, Conflict, PayloadTooLarge, StorageFull),
 )
 def create(gateway: Gateway, _principal: Principal, body: CreateUpload) -> PartialUpload:
     """Create an upload that accepts parts for an hour."""
@@ -103,7 +103,8 @@ def complete(
     with gateway.database.read() as session:
         file = _file_of(session, state)
     if file is not None:
-        return _view(state, file)
+        # The parts remain if an earlier request ended between the commit and their removal.
+        return _view(state if state.completed else parts.complete(state), file)
     state.check_pending()
     upload = parts.assemble(state, body.part_ids, body.md5)
     try:
@@ -121,7 +122,7 @@ def complete(
 @router.post(
     "/{upload_id}/cancel",
     summary="Cancel an upload",
-    responses=documented_errors(NotFound, Conflict),
+    responses=documented_errors(NotFound, Conflict, StorageFull),
 )
 def cancel(gateway: Gateway, _principal: Principal, upload_id: str) -> PartialUpload:
     """Reject further parts and delete the received ones. Cancelling twice is allowed."""
