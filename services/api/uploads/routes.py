@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from services.api.context import Gateway, GatewayContext
 from services.api.files.service import add_file, file_view
 from services.api.files.upload import receive_part
+from services.api.idempotency import Creation
 from services.api.uploads.parts import UploadParts, UploadState
 from services.contracts.data.files import (
     MAX_PART_BYTES,
@@ -59,12 +60,14 @@ _FORM: dict[str, Any] = {
     summary="Create a multipart upload",
     responses=documented_errors(InvalidRequest, Conflict, PayloadTooLarge, StorageFull),
 )
-def create(gateway: Gateway, _principal: Principal, body: CreateUpload) -> PartialUpload:
+def create(gateway: Gateway, creation: Creation, body: CreateUpload) -> PartialUpload:
     """Create an upload that accepts parts for an hour."""
     limit = gateway.settings.max_upload_bytes
     if body.bytes > limit:
         raise PayloadTooLarge(f"the file is larger than {limit} bytes", param="bytes")
-    return _view(_parts(gateway).create(body), None)
+    return creation.create(
+        "uploads", body, PartialUpload, lambda _: _view(_parts(gateway).create(body), None)
+    )
 
 
 @router.post(

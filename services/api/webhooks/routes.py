@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from services.api.context import Gateway
+from services.api.idempotency import Creation
 from services.api.webhooks.service import (
     create_webhook,
     get_webhook,
@@ -24,10 +25,11 @@ router = APIRouter(
 
 
 @router.post("", summary="Create a webhook", responses=documented_errors(InvalidRequest, Conflict))
-def create(gateway: Gateway, _principal: Principal, body: CreateWebhook) -> CreatedWebhook:
+def create(creation: Creation, body: CreateWebhook) -> CreatedWebhook:
     """Send events to an address from now on. The secret of the signatures is shown only here."""
-    with gateway.database.write() as session:
-        return create_webhook(session, body)
+    return creation.create(
+        "webhooks", body, CreatedWebhook, lambda session: create_webhook(session, body)
+    )
 
 
 @router.get("", summary="List webhooks", responses=documented_errors(InvalidRequest, NotFound))
