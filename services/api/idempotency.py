@@ -23,6 +23,10 @@ Created = TypeVar("Created", bound=BaseModel)
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
+class NoBody(BaseModel):
+    """The body of an action that takes none."""
+
+
 @dataclass(frozen=True)
 class Creator:
     """Runs a creation in one transaction with the record of its Idempotency-Key."""

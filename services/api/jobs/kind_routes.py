@@ -10,7 +10,7 @@ from fastapi.openapi.models import Example
 from sqlalchemy.orm import Session
 
 from services.api.context import Gateway
-from services.api.idempotency import Creation
+from services.api.idempotency import Creation, Creator, NoBody
 from services.api.jobs.events import EVENTS_RESPONSES, Events, EventsResponse
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
@@ -162,10 +162,24 @@ class KindRoutes(Generic[View]):
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
-        def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+        def cancel(creation: Creation, job_id: str) -> View:
             """Cancel a waiting job immediately, or signal the worker of a running one to stop."""
-            with gateway.database.write() as session:
-                return self.view(request_cancel(session, job_id, self.kind))
+            return self._once(creation, f"{job_id}/cancel", job_id, request_cancel)
+
+    def _once(
+        self,
+        creation: Creator,
+        action: str,
+        job_id: str,
+        act: Callable[[Session, str, str | None], Job],
+    ) -> View:
+        """Act on a job; a repetition under the same Idempotency-Key gets the first answer."""
+        return creation.create(
+            f"{self.kind}/{action}",
+            NoBody(),
+            self.shown_as,
+            lambda session: self.view(act(session, job_id, self.kind)),
+        )
 
     def _add_pause(self, router: APIRouter) -> None:
         @router.post(
@@ -174,10 +188,9 @@ class KindRoutes(Generic[View]):
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
-        def pause(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+        def pause(creation: Creation, job_id: str) -> View:
             """Save a checkpoint and free the devices; a queued job is paused immediately."""
-            with gateway.database.write() as session:
-                return self.view(request_pause(session, job_id, self.kind))
+            return self._once(creation, f"{job_id}/pause", job_id, request_pause)
 
         @router.post(
             "/{job_id}/resume",
@@ -185,12 +198,9 @@ class KindRoutes(Generic[View]):
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
-        def resume(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+        def resume(creation: Creation, job_id: str) -> View:
             """Requeue a paused job; it resumes from the checkpoint of the pause."""
-            with gateway.database.write() as session:
-                job = resume_job(session, job_id, self.kind)
-            gateway.dispatcher.nudge()
-            return self.view(job)
+            return self._once(creation, f"{job_id}/resume", job_id, resume_job)
 
     def _add_retry(self, router: APIRouter) -> None:
         @router.post(
@@ -199,12 +209,9 @@ class KindRoutes(Generic[View]):
             response_model=self.shown_as,
             responses=documented_errors(NotFound, Conflict),
         )
-        def retry(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+        def retry(creation: Creation, job_id: str) -> View:
             """Requeue a failed job; it resumes from its last checkpoint."""
-            with gateway.database.write() as session:
-                job = retry_job(session, job_id, self.kind)
-            gateway.dispatcher.nudge()
-            return self.view(job)
+            return self._once(creation, f"{job_id}/retry", job_id, retry_job)
 
     def _add_events(self, router: APIRouter) -> None:
         @router.get(
