@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,9 @@ class WebhookSender:
                 await loop.run_in_executor(records, self._record, due[0], error)
 
             while True:
-                for due in await loop.run_in_executor(records, self._claim, running):
+                for due in await loop.run_in_executor(
+                    records, self._claim, Counter(running.values())
+                ):
                     running[asyncio.create_task(attempt(due))] = due[1].id
                     count += 1
                 if not running:
@@ -90,9 +92,9 @@ class WebhookSender:
                     del running[task]
                     task.result()
 
-    def _claim(self, running: Mapping[object, str]) -> list[_Due]:
-        """The next deliveries of the endpoints that have less than `PER_ENDPOINT` running."""
-        busy = Counter(running.values())
+    def _claim(self, busy: Counter[str]) -> list[_Due]:
+        """The next deliveries of the endpoints with less than `PER_ENDPOINT` in flight, as
+        counted in ``busy``."""
         claimed: list[_Due] = []
         while not self._stopping.is_set():
             full = [endpoint for endpoint, count in busy.items() if count >= PER_ENDPOINT]
