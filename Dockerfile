@@ -123,9 +123,9 @@ COPY services/jobs services/jobs
 COPY services/models services/models
 COPY services/datasets services/datasets
 COPY services/inference services/inference
-COPY services/metrics/__init__.py services/metrics/contamination.py services/metrics/contamination.py \
-    services/metrics/paired.py services/metrics/extraction.py services/metrics/fences.py \
-    services/metrics/missing_scores.py services/metrics/paired.py services/metrics/repeated.py services/metrics/
+COPY services/metrics/__init__.py services/metrics/contamination.py services/metrics/extraction.py \
+    services/metrics/fences.py services/metrics/gains.py services/metrics/missing_scores.py services/metrics/paired.py \
+    services/metrics/repeated.py services/metrics/
 COPY services/campaigns services/campaigns
 RUN python -m compileall -q --invalidation-mode unchecked-hash services
 USER 10001:10001

@@ -156,14 +156,14 @@ def test_several_samples_of_an_item_need_a_temperature() -> None:
     assert accepted.samples_per_item == 4
 
 
-def test_the_mean_score_is_over_scored_samples() -> None:
+def test_a_sample_that_cannot_be_graded_counts_as_the_worst_score() -> None:
     totals = RunningTotals()
     totals.add(grade(ALIKE, "Pariz"))
     totals.add(grade(CHECK, "Paris"))
     totals.add(grade(CHECK | {"reference": "{{ item.absent }}"}, "Paris"))
 
     metrics = totals.metrics()
-    assert metrics.mean_score == pytest.approx(0.9)
+    assert metrics.mean_score == pytest.approx(0.6)
     assert metrics.accuracy == pytest.approx(1 / 3)
     assert metrics.errors == 1
 
