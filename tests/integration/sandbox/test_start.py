@@ -30,7 +30,7 @@ def refusal(tmp_path: Path, *arguments: str, **settings: str) -> str:
     ("settings", "reason"),
     [
         ({"TEMPER_SANDBOX_TIER": "none"}, "TEMPER_SANDBOX_TIER: "),
-        ({"TEMPER_SANDBOX_MEMORY_MB": "5000"}, "TEMPER_SANDBOX_MEMORY_MB is above "),
+        ({"TEMPER_SANDBOX_MEMORY_MB": "5000"}, "the limit, 5000 MB, is above "),
         ({"TEMPER_RUNTIMES": "/nowhere"}, "sandbox"),
     ],
 )
