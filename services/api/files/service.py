@@ -14,7 +14,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import FileRow
 from services.models.registry import get_file_row
 
-ORPHANED_SECONDS = 24 * 3600.0
+ORPHANED_SECONDS = 7 * 24 * 3600.0
 
 
 def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
@@ -49,21 +49,21 @@ def _move_back(target: Path, path: Path) -> None:
 
 
 def remove_orphans(database: Database, artifacts: Artifacts) -> None:
-    """Delete contents without a row, which a crash or a failed commit left. Those of the last day
-    may be of a transaction that goes on, in any gateway."""
+    """Delete contents without a row, which a crash or a failed commit left. Those of the last week
+    may be of a transaction that goes on in any gateway, or of a backup that is being restored.
+
+    Nothing is deleted by a database that knows none of the contents: it is that of another home.
+    """
     before = time.time() - ORPHANED_SECONDS
-    old = []
-    for path in artifacts.file("").glob("*"):
-        with suppress(FileNotFoundError):
-            if path.stat().st_ctime < before:
-                old.append(path)
-    if not old:
-        return
+    contents = {path.name: path for path in artifacts.file("").glob("*") if path.is_file()}
     with database.read() as session:
-        known = set(session.scalars(select(FileRow.id)))
-    for path in old:
-        if path.name not in known:
-            path.unlink(missing_ok=True)
+        known = contents.keys() & set(session.scalars(select(FileRow.id)))
+    if not known:
+        return
+    for name in contents.keys() - known:
+        with suppress(FileNotFoundError):
+            if contents[name].stat().st_ctime < before:
+                contents[name].unlink()
 
 
 def list_files(

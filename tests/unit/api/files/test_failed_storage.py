@@ -16,7 +16,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 
 ASKED = CreateUpload(filename="a", purpose=FilePurpose.FINE_TUNE, bytes=10, mime_type="text/plain")
-LONG_AGO = 3 * 86_400
+LONG_AGO = 8 * 86_400
 
 
 def received(artifacts: Artifacts, name: str) -> Upload:
@@ -53,6 +53,20 @@ def test_old_contents_without_a_row_are_removed_at_the_start(
     monkeypatch.setattr(time, "time", lambda: at)
     remove_orphans(database, artifacts)
     assert [path.name for path in artifacts.file("").iterdir()] == ["file-1"]
+
+
+def test_a_database_of_another_home_removes_nothing(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifacts = Artifacts(tmp_path)
+    artifacts.file("file-1").parent.mkdir()
+    artifacts.file("file-1").write_bytes(b"x")
+    at = time.time() + LONG_AGO
+    monkeypatch.setattr(time, "time", lambda: at)
+
+    remove_orphans(database, artifacts)
+
+    assert artifacts.file("file-1").exists()
 
 
 @pytest.fixture
