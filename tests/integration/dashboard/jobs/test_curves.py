@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Position, expect
 from sqlalchemy import update
 
 from services.core.db.engine import Database
@@ -95,12 +95,13 @@ def legend_at(one: Locator, share: float) -> Locator:
 
 
 def drag(page: Page, one: Locator, begin: float, end: float) -> None:
-    box = one.locator(".u-over").bounding_box()
+    """Drag between two shares of a chart's width, once what is above it has its height."""
+    expect(page.get_by_role("table", name="Files in the job's folder")).to_be_visible()
+    over = one.locator(".u-over")
+    box = over.bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + begin * box["width"], box["y"] + 60)
-    page.mouse.down()
-    page.mouse.move(box["x"] + end * box["width"], box["y"] + 60, steps=3)
-    page.mouse.up()
+    first, last = (Position(x=share * box["width"], y=60) for share in (begin, end))
+    over.drag_to(over, source_position=first, target_position=last, steps=3)
 
 
 def test_a_drag_zooms_every_plot_and_is_kept_in_the_url(
