@@ -127,10 +127,11 @@ assert not Path("absent").exists()
 
 
 def test_time_and_memory_are_measured(sandbox: Sandbox) -> None:
-    busy = sandbox.run("x = b'x' * (150 << 20)\nsum(x)\nimport time; time.sleep(0.2)")["run_result"]
+    busy = sandbox.run("x = b'x' * (200 << 20)\nsum(x)\nimport time; time.sleep(0.2)")["run_result"]
     idle = sandbox.run("import time; time.sleep(1)")["run_result"]
 
-    assert busy["peak_memory_mb"] > 150 > idle["peak_memory_mb"] > 0
+    # What the sandbox itself had in memory before may be reclaimed meanwhile, and counts less.
+    assert 250 > busy["peak_memory_mb"] > 150 > idle["peak_memory_mb"] > 0
     assert busy["cpu_time"] > idle["cpu_time"] > 0
     assert busy["execution_time"] > 0.2
     assert idle["execution_time"] > 1 > idle["cpu_time"]

@@ -202,6 +202,25 @@ def test_the_latest_state_of_a_long_job_is_exact_and_its_events_are_bounded(
     assert {(n % 2, n // 400) for n in older} == {(k, q) for k in (0, 1) for q in range(4)}
 
 
+def test_the_latest_metrics_stay_when_only_messages_follow(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thinning, "MAX_EVENTS", 100)
+    monkeypatch.setattr(thinning, "LATEST_KEPT", 10)
+    queued_job(database)
+    held = claim(database, cpu_worker())
+
+    report(database, held, [step(n, "loss") for n in range(40)])
+    for _ in range(20):  # sweeps pass over all metrics
+        report(database, held, [b'{"type": "message", "message": "again"}'] * 20)
+
+    with database.read() as session:
+        kept = [each.data or {} for each in events_after(session, held.job.id, 0, 10_000)]
+    steps = [data["step"] for data in kept if "step" in data]
+    assert steps[-10:] == list(range(30, 40))
+    assert len(steps) < 40
+
+
 @pytest.mark.drill
 def test_many_reports_are_recorded_in_order(database: Database) -> None:
     queued_job(database)
