@@ -14,14 +14,19 @@ RENAMED = {
 }
 """Fields of guided decoding that vLLM ignores today, by what does the same."""
 
+COUNTS = ("n", "best_of")
+"""How many choices a request has of each prompt."""
+
 
 def check_body(value: JsonObject, max_choices: int) -> None:
-    """Raise `InvalidRequest` for a renamed field, or for more than ``max_choices`` choices."""
+    """Raise `InvalidRequest` for a renamed field, for more than ``max_choices`` choices, and for
+    fields whose type an engine would convert: limits and usage are counted by what is sent."""
     check_names(value)
+    _check_types(value)
     prompt = value.get("prompt")
     several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
     prompts = len(prompt) if several and isinstance(prompt, list) else 1
-    for name in ("n", "best_of"):
+    for name in COUNTS:
         number = value.get(name)
         if isinstance(number, int) and number * prompts > max_choices:
             times = f" times {prompts} prompts" if prompts > 1 else ""
@@ -43,3 +48,19 @@ def check_names(value: JsonObject) -> None:
     for name, now in RENAMED.items():
         if value.get(name) is not None:
             raise InvalidRequest(f"{name} has been renamed: use {now}", param=name)
+
+
+def _check_types(value: JsonObject) -> None:
+    for name in COUNTS:
+        number = value.get(name)
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise InvalidRequest(f"{name} must be an integer", param=name)
+    options = value.get("stream_options")
+    flags = {"stream": value.get("stream")}
+    if options is not None:
+        if not isinstance(options, dict):
+            raise InvalidRequest("stream_options must be an object", param="stream_options")
+        flags["stream_options.include_usage"] = options.get("include_usage")
+    for name, flag in flags.items():
+        if flag is not None and not isinstance(flag, bool):
+            raise InvalidRequest(f"{name} must be true or false", param=name)

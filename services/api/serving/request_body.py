@@ -40,9 +40,7 @@ class InferenceRequest:
     def strips_usage(self) -> bool:
         """Whether a stream is requested without the final event with its usage."""
         options = self.value.get(STREAM_OPTIONS) or {}
-        if self.value.get("stream") is not True or not isinstance(options, dict):
-            return False
-        return not options.get(INCLUDE_USAGE)
+        return bool(self.value.get("stream")) and not options.get(INCLUDE_USAGE)
 
     def upstream_body(self, stop_token_ids: Sequence[int]) -> bytes:
         """The body for the engine: with the model's stop tokens, unless the request sets its own,
@@ -61,7 +59,7 @@ class InferenceRequest:
 
 
 async def parse_request(body: bytes, max_choices: int) -> InferenceRequest:
-    """Parse a body; raises `InvalidRequest`, also for more than ``max_choices`` choices."""
+    """Parse a body; raises `InvalidRequest` as `check_body` does."""
     if len(body) > LARGE_BODY:  # parsing it would block the event loop
         return await asyncio.to_thread(_parse, body, max_choices)
     return _parse(body, max_choices)

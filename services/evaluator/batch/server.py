@@ -16,6 +16,7 @@ from services.inference.chat_answers import read_items
 from services.inference.clients.chat import LARGEST_ANSWER
 from services.inference.clients.json_service import JsonService, ServiceAnswer
 from services.inference.clients.retries import model_retries
+from services.inference.vllm.launch import Routes
 
 ATTEMPT_DEADLINES = 3
 """Maximum total time of a request, retries included, in multiples of its time limit."""
@@ -39,8 +40,8 @@ class BatchServer:
     async def send(self, body: JsonObject) -> ServiceAnswer[JsonObject]:
         """The server's response, with the requested model's name; raises ``ServiceFailed``."""
         asked = {**body, "model": self.name}
-        if self.stop_token_ids:
-            asked.setdefault("stop_token_ids", list(self.stop_token_ids))
+        if self.stop_token_ids and asked.get("stop_token_ids") is None:
+            asked["stop_token_ids"] = list(self.stop_token_ids)
         answer = await self.service.post(asked, self.read, self.path)
         if "model" in answer.value:
             answer.value["model"] = body["model"]
@@ -75,7 +76,7 @@ async def _local(
     model: LocalModel, spec: BatchSpec, context: ChildContext
 ) -> AsyncIterator[BatchServer]:
     async with (
-        served(model, context.job_dir, context.reporter) as (server, name),
+        served(model, context.job_dir, context.reporter, Routes(tools=True)) as (server, name),
         _service(server.base_url, server.api_key, spec) as service,
     ):
         embeds = spec.endpoint is BatchEndpoint.EMBEDDINGS

@@ -32,8 +32,9 @@ def parse(**fields: Any) -> str:
         {"n": None, "prompt": ["a"] * MOST},
         {"n": 2, "prompt": ["a"] * 4},
         {"n": MOST, "prompt": list(range(100))},  # the tokens of one prompt
-        {"n": "many"},  # the engine refuses it
         {"guided_json": None},
+        {"stream": True, "stream_options": {"include_usage": False}},
+        {"stream": None, "stream_options": None, "best_of": None},
     ],
 )
 def test_a_request_of_few_choices_passes(fields: dict[str, Any]) -> None:
@@ -49,9 +50,16 @@ def test_a_request_of_few_choices_passes(fields: dict[str, Any]) -> None:
         ({"best_of": MOST + 1}, "best_of"),
         ({"prompt": ["a"] * (MOST + 1)}, "prompt"),
         *(({name: {}}, name) for name in RENAMED),
+        *(({name: n}, name) for name in ("n", "best_of") for n in (1.0, "1", True, [1])),
+        *(({"stream": flag}, "stream") for flag in (1, 0, "true", "false", {})),
+        *(
+            ({"stream_options": {"include_usage": flag}}, "stream_options.include_usage")
+            for flag in (1, "false", [])
+        ),
+        ({"stream_options": [True]}, "stream_options"),
     ],
 )
-def test_many_choices_and_renamed_fields_are_refused_by_name(
+def test_many_choices_renamed_fields_and_other_types_are_refused_by_name(
     fields: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
