@@ -1,7 +1,9 @@
 """The adapters that an engine holds: loaded when they are asked for, the least recently used
-unloaded for a new one."""
+unloaded for a new one, and loaded again once their files have changed."""
 
 import asyncio
+import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -12,10 +14,11 @@ from typing import Any, Protocol
 from services.contracts.errors import Unavailable
 from services.inference.relay_protocol import ServedAdapter
 from services.inference.token_engine.base import EngineFailed
-from services.inference.vllm.launch import AdapterSlots, adapter_rank
+from services.inference.vllm.launch import ADAPTER_CONFIG, AdapterSlots, adapter_rank
 
 WAIT_SECONDS = 120.0
 """Longest wait for a request to end that uses one of the adapters in the way."""
+WEIGHTS = "adapter_model."
 
 
 class AdapterLoader(Protocol):
@@ -34,16 +37,21 @@ class AdapterTooLarge(Exception):
 
 @dataclass
 class _Loaded:
-    path: Path
+    link: Path
     users: int = 0
 
 
 class Adapters:
-    """The adapters of one engine, at most ``slots.count`` at once; None: it takes none."""
+    """The adapters of one engine, at most ``slots.count`` at once; None: it takes none.
 
-    def __init__(self, engine: AdapterLoader, slots: AdapterSlots | None) -> None:
+    ``links`` is a folder for a link to each, named by what its files are. The engine loads the
+    link, as it would go on with what it has cached of a name and a path when their files change.
+    """
+
+    def __init__(self, engine: AdapterLoader, slots: AdapterSlots | None, links: Path) -> None:
         self._engine = engine
         self._slots = slots
+        self._links = links.absolute()
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()  # least recently used first
         self._changed = asyncio.Condition()
 
@@ -83,10 +91,11 @@ class Adapters:
     async def _try(self, adapter: ServedAdapter) -> _Loaded | None:
         """The adapter, loaded and in use; None when one that is in use is in the way."""
         loaded = self._loaded.get(adapter.name)
-        if loaded is None or loaded.path != adapter.path:
+        link = self._links / _version(adapter.path)
+        if loaded is None or loaded.link != link:
             if not self._make_room(adapter, loaded):
                 return None
-            loaded = await _to_its_end(self._load(adapter))
+            loaded = await _to_its_end(self._load(adapter, link))
         loaded.users += 1
         self._loaded.move_to_end(adapter.name)
         return loaded
@@ -100,19 +109,33 @@ class Adapters:
         full = len(self._loaded) >= self._slots.count
         return not full or any(not each.users for each in self._loaded.values())
 
-    async def _load(self, adapter: ServedAdapter) -> _Loaded:
+    async def _load(self, adapter: ServedAdapter, link: Path) -> _Loaded:
         assert self._slots is not None  # noqa: S101 - there is room
         if adapter.name in self._loaded:
             await self._unload(adapter.name)
         elif len(self._loaded) >= self._slots.count:
             await self._unload(next(name for name, each in self._loaded.items() if not each.users))
-        await self._engine.load_adapter(adapter.name, adapter.path)
-        self._loaded[adapter.name] = loaded = _Loaded(adapter.path)
+        self._links.mkdir(exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(adapter.path.resolve())
+        await self._engine.load_adapter(adapter.name, link)
+        self._loaded[adapter.name] = loaded = _Loaded(link)
         return loaded
 
     async def _unload(self, name: str) -> None:
         await self._engine.unload_adapter(name)
-        del self._loaded[name]
+        self._loaded.pop(name).link.unlink(missing_ok=True)
+
+
+def _version(folder: Path) -> str:
+    """A name for the files of an adapter, which is another one after any of them was written."""
+    files = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == ADAPTER_CONFIG or entry.name.startswith(WEIGHTS):
+                is_now = entry.stat()
+                files.append((entry.name, is_now.st_ino, is_now.st_size, is_now.st_ctime_ns))
+    return hashlib.sha256(repr((str(folder), sorted(files))).encode()).hexdigest()[:32]
 
 
 async def _to_its_end(change: Coroutine[Any, Any, _Loaded]) -> _Loaded:

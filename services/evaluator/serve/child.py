@@ -24,6 +24,7 @@ from services.inference.relay import Destination, Relay, published
 from services.inference.relay_protocol import is_kept_warm
 from services.inference.vllm.control import VllmControl
 
+ADAPTERS = "adapters"
 LOOK_SECONDS = 0.5
 PHASE_CHARACTERS = 64
 REPORT_SECONDS = 5.0
@@ -44,7 +45,7 @@ async def serve(spec: ServeSpec, context: ChildContext) -> ServingResult:
         Relay(
             ServedEngine(
                 Destination(server.base_url.removesuffix("/v1"), server.api_key),
-                Adapters(control, spec.slots),
+                Adapters(control, spec.slots, job_dir / ADAPTERS),
                 activity,
             ),
             spec.host,

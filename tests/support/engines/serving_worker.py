@@ -146,7 +146,8 @@ class ServingWorker:
     ) -> RunningServing:
         stack = AsyncExitStack()
         control = await stack.enter_async_context(VllmControl(f"{engine.url}/v1", KEY))
-        activity, adapters = Activity(), Adapters(control, slots)
+        links = self._artifacts.job(claim.job.id) / "adapters"
+        activity, adapters = Activity(), Adapters(control, slots, links)
         served = ServedEngine(Destination(engine.url, KEY), adapters, activity)
         relay = Relay(served, "127.0.0.1")
         await stack.enter_async_context(relay)

@@ -20,6 +20,7 @@ class Loader:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.loaded: list[tuple[Path, str]] = []
         self.broken: set[str] = set()
         self.gate: asyncio.Event | None = None
 
@@ -29,6 +30,7 @@ class Loader:
         if name in self.broken:
             raise EngineFailed("not an adapter of this model")
         self.calls.append(f"+{name}")
+        self.loaded.append((folder, (folder / "adapter_model.safetensors").read_text()))
 
     async def unload_adapter(self, name: str) -> None:
         self.calls.append(f"-{name}")
@@ -37,14 +39,17 @@ class Loader:
 def adapter(folder: Path, name: str, rank: int = 8) -> ServedAdapter:
     path = folder / name
     path.mkdir(exist_ok=True)
-    (path / "adapter_config.json").write_text(json.dumps({"r": rank}))
+    config, weights = path / "adapter_config.json", path / "adapter_model.safetensors"
+    if not config.exists():
+        config.write_text(json.dumps({"r": rank}))
+        weights.write_text("first")
     return ServedAdapter(name=name, path=path)
 
 
 def test_the_least_recently_used_adapter_makes_room(tmp_path: Path) -> None:
     async def run() -> list[str]:
         loader = Loader()
-        adapters = Adapters(loader, TWO)
+        adapters = Adapters(loader, TWO, tmp_path / "links")
         for name in ("a", "b", "a", "c"):
             async with adapters.using(adapter(tmp_path, name)):
                 pass
@@ -54,10 +59,33 @@ def test_the_least_recently_used_adapter_makes_room(tmp_path: Path) -> None:
     assert asyncio.run(run()) == ["+a", "+b", "-b", "+c"]
 
 
+def test_an_adapter_whose_files_have_changed_is_loaded_again_from_another_path(
+    tmp_path: Path,
+) -> None:
+    async def run() -> Loader:
+        loader = Loader()
+        adapters = Adapters(loader, TWO, tmp_path / "links")
+        for contents in ("first", "second", "second"):
+            weights = adapter(tmp_path, "a").path / "adapter_model.safetensors"
+            if weights.read_text() != contents:
+                weights.unlink()
+                weights.write_text(contents)
+            async with adapters.using(adapter(tmp_path, "a")):
+                pass
+        return loader
+
+    loader = asyncio.run(run())
+
+    assert loader.calls == ["+a", "-a", "+a"]
+    (before, first), (after, second) = loader.loaded
+    assert (first, second) == ("first", "second")
+    assert before != after
+
+
 def test_an_adapter_in_use_stays_until_its_requests_end(tmp_path: Path) -> None:
     async def run() -> list[str]:
         loader = Loader()
-        adapters = Adapters(loader, AdapterSlots(rank=8, count=1))
+        adapters = Adapters(loader, AdapterSlots(rank=8, count=1), tmp_path / "links")
         used = asyncio.Event()
 
         async def ask_for_another() -> None:
@@ -78,7 +106,7 @@ def test_an_adapter_in_use_stays_until_its_requests_end(tmp_path: Path) -> None:
 def test_requests_that_come_together_load_an_adapter_once(tmp_path: Path) -> None:
     async def run() -> list[str]:
         loader = Loader()
-        adapters = Adapters(loader, TWO)
+        adapters = Adapters(loader, TWO, tmp_path / "links")
 
         async def ask() -> None:
             async with adapters.using(adapter(tmp_path, "a")):
@@ -94,7 +122,7 @@ def test_a_request_cancelled_while_its_adapter_loads_leaves_it_known(tmp_path: P
     async def run() -> list[str]:
         loader = Loader()
         loader.gate = asyncio.Event()
-        adapters = Adapters(loader, TWO)
+        adapters = Adapters(loader, TWO, tmp_path / "links")
 
         async def ask() -> None:
             async with adapters.using(adapter(tmp_path, "a")):
@@ -116,12 +144,12 @@ def test_what_the_engine_cannot_hold_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         loader = Loader()
         loader.broken.add("broken")
-        adapters = Adapters(loader, TWO)
+        adapters = Adapters(loader, TWO, tmp_path / "links")
         with pytest.raises(AdapterTooLarge):
             async with adapters.using(adapter(tmp_path, "large", rank=16)):
                 pass
         with pytest.raises(AdapterTooLarge):
-            async with Adapters(loader, None).using(adapter(tmp_path, "a")):
+            async with Adapters(loader, None, tmp_path / "links").using(adapter(tmp_path, "a")):
                 pass
         with pytest.raises(InvalidRequest, match="not a LoRA adapter"):
             async with adapters.using(ServedAdapter(name="gone", path=tmp_path / "gone")):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -49,7 +50,11 @@ async def relayed() -> AsyncIterator[Case]:
         async with (
             VllmControl(f"{engine.url}/v1", KEY) as control,
             Relay(
-                ServedEngine(Destination(engine.url, KEY), Adapters(control, None), activity),
+                ServedEngine(
+                    Destination(engine.url, KEY),
+                    Adapters(control, None, Path("unused")),
+                    activity,
+                ),
                 "127.0.0.1",
             ) as relay,
             aiohttp.ClientSession() as http,
