@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.validation import AtField
 
 
@@ -110,6 +111,25 @@ def adapter_needs_merge(folder: Path) -> bool:
         or settings.get("use_dora")
         or first.startswith(("pissa", "olora"))
     )
+
+
+class _AdapterConfig(BaseModel):
+    r: int
+    rank_pattern: dict[str, int] = {}
+
+
+def adapter_rank(folder: Path) -> int:
+    """The largest rank in an adapter; raises `InvalidRequest` where there is none."""
+    path = folder / ADAPTER_CONFIG
+    try:
+        config = _AdapterConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRequest(
+            f"{folder} is not a LoRA adapter: {error.strerror}: {path}", param="model"
+        ) from error
+    except ValidationError as error:
+        raise InvalidRequest(f"{path} does not describe a LoRA adapter", param="model") from error
+    return max([config.r, *config.rank_pattern.values()])
 
 
 def write_stop_tokens(output_dir: Path, stop_token_ids: list[int]) -> None:

@@ -1,5 +1,6 @@
 """Servings as jobs: finding the one of a model, starting and stopping them."""
 
+import json
 from fnmatch import fnmatchcase
 
 from sqlalchemy import select
@@ -20,7 +21,7 @@ from services.jobs.queues import SERVE
 from services.jobs.store import create_job, request_cancel
 from services.jobs.workers import live_workers
 from services.models.registry import ResolvedModel
-from services.models.servings import loaded_model, serving_of
+from services.models.servings import deployment, loaded_model, serving_of
 
 
 def resolve_servable(session: Session, name: str, settings: ApiSettings) -> ResolvedModel:
@@ -47,21 +48,20 @@ def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> 
 def start_on_request(session: Session, model: ResolvedModel, settings: ApiSettings) -> Job:
     """Queue the serving of a model that a request names.
 
-    The successor of a serving that an adapter has outgrown keeps its options. Raises
+    It has the options of the last one, unless that was stopped by a person. Raises
     `PermissionDenied` where the operator requires models to be deployed first.
     """
-    last = serving_of(session, loaded_model(session, model))
-    if last is not None and last.result and last.result.get("outgrown"):
-        before = CreateServing.model_validate(last.request)
-        engine = before.engine.model_copy(update={"max_lora_rank": None})
-        options = before.model_dump(exclude={"model", "adapter", "engine"})
-        return start_serving(session, model, DeployModel(**options, engine=engine))
-    if not any(fnmatchcase(model.id, pattern) for pattern in settings.served_models):
+    loaded = loaded_model(session, model)
+    last, before = serving_of(session, loaded), deployment(session, loaded)
+    is_successor = last is not None and last.result and last.result.get("outgrown")
+    is_served = any(fnmatchcase(model.id, pattern) for pattern in settings.served_models)
+    if not is_served and not is_successor:
         raise PermissionDenied(
             f"{model.id!r} is not deployed, and TEMPER_SERVED_MODELS lets no request start it",
             code="model_not_deployed",
         )
-    return start_serving(session, model, DeployModel())
+    options = before.model_dump(exclude={"model", "adapter"}) if before is not None else {}
+    return start_serving(session, model, DeployModel(**options))
 
 
 def check_devices(session: Session, gpus: int | None) -> None:
@@ -84,18 +84,40 @@ def check_devices(session: Session, gpus: int | None) -> None:
 def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSettings) -> Job:
     """The serving of a model, queued if there is none.
 
-    Only ``keep_warm`` of an existing one changes.
+    Only ``keep_warm`` of an existing one changes; raises `Conflict` for other options than it has.
     """
     model = resolve_servable(session, name, settings)
     lock_serving(session, loaded_model(session, model))
     job = serving_of(session, loaded_model(session, model))
     if job is None or job.status.is_final or job.cancel_requested_at is not None:
         return start_serving(session, model, body)
+    _check_same(name, body, CreateServing.model_validate(job.request))
     row = session.scalars(select(JobRow).where(JobRow.id == job.id)).one()
     row.request = {**job.request, "keep_warm": body.keep_warm}
     session.flush()
     keep_warm(Artifacts(settings.home).job(job.id), body.keep_warm)
     return job_from_row(row)
+
+
+def _check_same(name: str, body: DeployModel, running: CreateServing) -> None:
+    """Raise `Conflict` naming the options given that differ from those of a serving that runs."""
+    given = body.model_dump(mode="json", exclude_unset=True, exclude={"keep_warm"})
+    has = running.model_dump(mode="json")
+    engine, engine_has = given.pop("engine", {}), has["engine"]
+    differing = [(key, has[key]) for key, value in given.items() if value != has[key]]
+    differing += [
+        (f"engine.{key}", engine_has[key])
+        for key, value in engine.items()
+        if value != engine_has[key]
+    ]
+    if differing:
+        told = ", ".join(f"{key} is {json.dumps(value)}" for key, value in differing)
+        raise Conflict(
+            f"{name!r} is deployed with other options: {told}. Undeploy it first, or ask for no "
+            "options but keep_warm",
+            code="deployed_differently",
+            param=differing[0][0],
+        )
 
 
 def undeploy_model(session: Session, name: str, settings: ApiSettings) -> list[Job]:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from services.contracts.errors import Unavailable
+from services.core.artifacts import ADAPTER_CONFIG, adapter_rank
 from services.inference.relay_protocol import ServedAdapter
 from services.inference.token_engine.base import EngineFailed
-from services.inference.vllm.launch import ADAPTER_CONFIG, AdapterSlots, adapter_rank
+from services.inference.vllm.launch import AdapterSlots
 
 WAIT_SECONDS = 120.0
 """Longest wait for a request to end that uses one of the adapters in the way."""
@@ -91,7 +92,7 @@ class Adapters:
     async def _try(self, adapter: ServedAdapter) -> _Loaded | None:
         """The adapter, loaded and in use; None when one that is in use is in the way."""
         loaded = self._loaded.get(adapter.name)
-        link = self._links / _version(adapter.path)
+        link = self._links / _version(adapter)
         if loaded is None or loaded.link != link:
             if not self._make_room(adapter, loaded):
                 return None
@@ -115,9 +116,7 @@ class Adapters:
             await self._unload(adapter.name)
         elif len(self._loaded) >= self._slots.count:
             await self._unload(next(name for name, each in self._loaded.items() if not each.users))
-        self._links.mkdir(exist_ok=True)
-        if not link.is_symlink():
-            link.symlink_to(adapter.path.resolve())
+        _make_link(link, adapter.path)
         await self._engine.load_adapter(adapter.name, link)
         self._loaded[adapter.name] = loaded = _Loaded(link)
         return loaded
@@ -127,15 +126,22 @@ class Adapters:
         self._loaded.pop(name).link.unlink(missing_ok=True)
 
 
-def _version(folder: Path) -> str:
-    """A name for the files of an adapter, which is another one after any of them was written."""
+def _make_link(link: Path, target: Path) -> None:
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target.resolve())
+
+
+def _version(adapter: ServedAdapter) -> str:
+    """A name for an adapter's files, which is another one after any of them was written."""
     files = []
-    with suppress(OSError), os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(adapter.path) as entries:
         for entry in entries:
             if entry.name == ADAPTER_CONFIG or entry.name.startswith(WEIGHTS):
                 is_now = entry.stat()
                 files.append((entry.name, is_now.st_ino, is_now.st_size, is_now.st_ctime_ns))
-    return hashlib.sha256(repr((str(folder), sorted(files))).encode()).hexdigest()[:32]
+    described = repr((adapter.name, str(adapter.path), sorted(files)))
+    return hashlib.sha256(described.encode()).hexdigest()[:32]
 
 
 async def _to_its_end(change: Coroutine[Any, Any, _Loaded]) -> _Loaded:

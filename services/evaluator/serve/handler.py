@@ -8,19 +8,18 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.serving import CreateServing, ServingResult
-from services.core.artifacts import Artifacts
+from services.core.artifacts import Artifacts, adapter_rank
 from services.core.db.engine import Database
 from services.evaluator.models import model_of
 from services.evaluator.serve.spec import SPEC, ServeSpec
 from services.evaluator.serving import LocalModel
 from services.inference.relay_protocol import keep_warm, withdraw_endpoint
-from services.inference.vllm.launch import adapter_rank
 from services.jobs.claims import Claim
 from services.jobs.job import Job
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.settings import WorkerSettings
 from services.models.registry import adapters_of, locate_model
-from services.models.servings import adapters_share
+from services.models.servings import shared_rank
 
 CHILD = "services.evaluator.serve.child"
 
@@ -65,7 +64,7 @@ class ServeHandler:
         """The largest rank among the adapters of the model that share its engine; 0 for none."""
         if request.engine.max_lora_rank is not None:
             return request.engine.max_lora_rank
-        if not adapters_share(session, request.model):
+        if shared_rank(session, request.model) == 0:
             return 0
         names = adapters_of(session, request.model)
         if request.adapter is not None:  # a checkpoint is in no list of models

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from pydantic import BaseModel, ValidationError
-
 from services.contracts.base import JsonObject
 from services.contracts.batches.offline_engine import MODULE, OfflineOptions
 from services.contracts.engine import Drafts, LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
-from services.core.artifacts import LoraAdapter, ModelSource
+from services.core.artifacts import LoraAdapter, ModelSource, adapter_rank
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
 from services.core.processors import has_native_bfloat16, usable_cores
 from services.inference import exact as exact_arithmetic
@@ -60,7 +58,6 @@ class Routes:
 
 
 HOST = "127.0.0.1"
-ADAPTER_CONFIG = "adapter_config.json"
 CPU_ENTRY = "services.inference.vllm.cpu_entry"
 EXACT_ENTRY = "services.inference.vllm.exact_entry"
 GUARD = "services.inference.vllm.guard.Guard"
@@ -95,11 +92,6 @@ class OfflineCommand:
 
     command: list[str]
     environment: dict[str, str] = field(repr=False)
-
-
-class _AdapterConfig(BaseModel):
-    r: int
-    rank_pattern: dict[str, int] = {}
 
 
 def plan_launch(
@@ -318,20 +310,6 @@ def _rank_for(rank: int) -> int:
             f"vLLM serves adapters of rank {ranks[-1]} at most, not {rank}", param="model"
         )
     return fitting[0]
-
-
-def adapter_rank(folder: Path) -> int:
-    """The largest rank in an adapter; raises `InvalidRequest` where there is none."""
-    path = folder / ADAPTER_CONFIG
-    try:
-        config = _AdapterConfig.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InvalidRequest(
-            f"{folder} is not a LoRA adapter: {error.strerror}: {path}", param="model"
-        ) from error
-    except ValidationError as error:
-        raise InvalidRequest(f"{path} does not describe a LoRA adapter", param="model") from error
-    return max([config.r, *config.rank_pattern.values()])
 
 
 def _visible_devices() -> list[str]:
