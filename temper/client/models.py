@@ -57,7 +57,7 @@ class Models:
         return self._transport.post(PATH, Model, request)
 
     def delete(self, model_id: str) -> Deleted:
-        """Unregister a model."""
+        """Unregister a model, and delete the weights of one that a job made."""
         return self._transport.delete(_path(model_id), Deleted)
 
 

@@ -41,7 +41,11 @@ def find_family(class_name: str, param: str) -> ToolFamily[Any]:
     """Import a family; raises `InvalidRequest`, naming the field ``param``, if there is none."""
     if find_extension(GROUP, class_name) is None:
         known = ", ".join([*ToolKind, *PUBLISHED, *extension_names(GROUP)])
-        raise InvalidRequest(f"{class_name!r} is not a known tool; known are {known}", param=param)
+        raise InvalidRequest(
+            f"{class_name!r} is not a known tool; known are {known}",
+            param=param,
+            code="extension_not_found",
+        )
     family: ToolFamily[Any] = make_family(GROUP, class_name, param, ToolFamily, "a family of tools")
     with blamed_on(class_name, param):
         if not issubclass(family.config, ToolConfig):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The model registry.")
 
 ModelName = Annotated[str, typer.Argument(metavar="ID")]
+Weights = Annotated[
+    bool, typer.Option("--weights", help="Also delete the weights of a model that a job made.")
+]
 Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of models.")]
 
 
@@ -127,15 +130,21 @@ def _start(kind: str, model: str, draft: Draft, as_json: bool) -> None:
 
 
 @app.command()
-def delete(model_id: ModelName, as_json: JsonOption = False) -> None:
-    """Unregister a model; its files stay."""
+def delete(model_id: ModelName, weights: Weights = False, as_json: JsonOption = False) -> None:
+    """Unregister a model. A folder that was registered stays; what a job trained is deleted."""
     out = Output(as_json)
     with connect() as client:
+        trained = client.models.get(model_id).lineage is not None
+        if trained and not weights:
+            raise typer.BadParameter(
+                f"{model_id} was made by a job: its weights are deleted with it and cannot be "
+                "restored; --weights says that this is meant"
+            )
         deleted = client.models.delete(model_id)
     if as_json:
         out.document(deleted)
     else:
-        out.line(f"deleted {deleted.id}")
+        out.line(f"deleted {deleted.id}{' and its weights' if trained else ''}")
 
 
 def _source(model: Model) -> str:

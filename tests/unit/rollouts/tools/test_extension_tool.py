@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
 from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.tool_runs import HttpRun, ProgramRun, RequestFailure, ToolRun
 from services.contracts.rollouts.trajectories import CallOutcome, ToolCallRecord
@@ -14,7 +15,7 @@ from services.rollouts.tools.base import ToolError, ToolReply, ToolResult
 from services.rollouts.tools.configuration import ToolConfig
 from services.rollouts.tools.declaration import Declaration
 from services.rollouts.tools.extension_tool import ExtensionTool
-from services.rollouts.tools.families import ToolFamily
+from services.rollouts.tools.families import ToolFamily, find_family
 from services.rollouts.tools.opening import OpenDeclaration
 from services.rollouts.tools.toolbox import _Tools
 from tests.unit.rollouts.tools.toolboxes import function
@@ -131,3 +132,13 @@ def test_a_probe_that_fails_in_no_known_way_names_the_extension() -> None:
 def test_a_tool_says_whether_its_calls_may_be_repeated() -> None:
     with pytest.raises(TypeError, match="its tool's idempotent is 'no', not a boolean"):
         ExtensionTool("e", Given(ToolResult("ok", 1), idempotent="no"))
+
+
+def test_a_tool_that_is_not_installed_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="'absent' is not a known tool") as refused:
+        find_family("absent", "tools[0].class_name")
+
+    assert (refused.value.code, refused.value.param) == (
+        "extension_not_found",
+        "tools[0].class_name",
+    )
