@@ -40,8 +40,7 @@ def register_model(session: Session, model_root: Path, request: RegisterModel) -
     """Add a model; raises `Conflict` for a taken name and `InvalidRequest` for a reserved one."""
     if is_reserved_name(request.id):
         raise InvalidRequest(
-            "names that begin with ft: or run:, or with the id of a job, are reserved for what jobs "
-            "train",
+            "names that begin with ft:, run: or the id of a job are reserved for what jobs train",
             param="id",
             code="model_name_reserved",
         )

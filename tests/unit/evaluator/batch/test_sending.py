@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import sys
 import time
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +21,9 @@ from services.evaluator.batch import server
 from services.evaluator.batch.child import send_batch
 from services.evaluator.batch.spec import BatchSpec
 from services.evaluator.child_process import ChildContext
-from services.evaluator.serving import RemoteEndpoint
+from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.inference.clients.retries import model_retries
+from services.inference.vllm.launch import Routes
 from tests.unit.evaluator.batch.test_validation import line
 from tests.unit.evaluator.chat_server import ChatServer, Reply, add, error
 
@@ -146,3 +150,42 @@ def test_half_a_character_costs_its_text_alone(tmp_path: Path) -> None:
     body = lines_of(answered)["sum-0"]["response"]["body"]
     assert body["choices"] == [{"message": {"content": "half \ufffd", "x": None}}]
     assert "half \ufffd" in str(lines_of(refused)["sum-1"]["response"]["body"])
+
+
+def test_an_engine_of_its_own_reads_tools_and_ends_as_the_model_was_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Routes] = []
+
+    with ChatServer() as chat:
+
+        @asynccontextmanager
+        async def served(_model: Any, _folder: Any, _reporter: Any, routes: Routes) -> Any:
+            asked.append(routes)
+            engine = SimpleNamespace(
+                base_url=chat.url, api_key="secret", watch=asyncio.Event().wait
+            )
+            yield engine, "own"
+
+        monkeypatch.setattr(server, "served", served)
+        requests = tmp_path / "requests.jsonl"
+        lines = [line(0), line(1, stop_token_ids=None), line(2, stop_token_ids=[7])]
+        requests.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+        spec = BatchSpec(
+            model=LocalModel(
+                path=tmp_path, runtime_python=Path(sys.executable), stop_token_ids=[5, 6]
+            ),
+            model_name="adder",
+            requests=requests,
+            endpoint=BatchEndpoint.CHAT_COMPLETIONS,
+            expires_at=time.time() + 3600,
+            max_concurrency=4,
+            timeout_seconds=60.0,
+        )
+        context = ChildContext(tmp_path, Reporter(tmp_path), OperatorEnvironment(), None)
+        result = asyncio.run(send_batch(spec, context))
+
+    assert result.counts.completed == 3
+    assert [routes.tools for routes in asked] == [True]
+    ends = {body["messages"][0]["content"]: body["stop_token_ids"] for body in chat.bodies}
+    assert ends == {"0+1=": [5, 6], "1+1=": [5, 6], "2+1=": [7]}
