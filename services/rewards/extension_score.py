@@ -51,6 +51,7 @@ def _checked(given: object, source: str) -> Score:
         extracted=_text(given.extracted, f"{source} gave extracted"),
         group=_text(given.group, f"{source} gave group"),
         measures=_numbers(given.measures, _finite, f"{source} gave measures"),
+        vote=_text(given.vote, f"{source} gave vote"),
     )
 
 

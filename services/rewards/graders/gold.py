@@ -294,12 +294,14 @@ class ToolCallMatch:
         self._gold(gold)
 
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
-        """Grade one answer; ``extracted`` are its calls as JSON, None if none are valid.
+        """Grade one answer; ``extracted`` are its calls as JSON, None if its JSON holds no valid
+        ones.
 
-        Such an answer predicts no calls, which is right where the gold is the empty list.
+        Such an answer, and one without JSON, predicts no calls, which is right where the gold is
+        the empty list.
         """
         calls, outcome = predict(answer, self._path)
-        extracted = as_text(calls) if outcome is ExtractionOutcome.PARSED else None
+        extracted = None if outcome is ExtractionOutcome.INVALID_JSON else as_text(calls)
         correct = any(self._comparison.equal(CallSample(self._gold(gold), calls)) for gold in golds)
         vote = None if extracted is None else self._comparison.normal_calls(calls)
         return Verdict(correct, extracted, vote)

@@ -1,6 +1,7 @@
 """What an extension's component returns, in evaluations and trainings."""
 
 import asyncio
+import dataclasses
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -102,17 +103,20 @@ def test_all_fields_are_stored_as_plain_values() -> None:
         "extracted": np.str_("4"),
         "group": np.str_("g"),
         "measures": {np.str_("a"): np.float64(0.25)},
+        "vote": np.str_("four"),
     }
+    assert list(fields) == [field.name for field in dataclasses.fields(Score)]
     score = scored(Score(**fields))
 
-    assert score == Score(1.0, {"a": 0.5}, {"judge": 3}, "4", "g", {"a": 0.25})
+    assert score == Score(1.0, {"a": 0.5}, {"judge": 3}, "4", "g", {"a": 0.25}, "four")
     plain = [*score.parts.values(), *score.tokens.values(), *score.measures, score.group]
-    assert [type(each) for each in plain] == [float, int, str, str]
+    assert [type(each) for each in [*plain, score.vote]] == [float, int, str, str, str]
 
 
 FAULTS = [
     ({"extracted": 5}, "extracted = 5, not a text"),
     ({"group": 3}, "group = 3, not a text"),
+    ({"vote": 3}, "vote = 3, not a text"),
     ({"measures": None}, "measures = None, not numbers by name"),
     ({"measures": [1.0]}, r"measures = \[1.0\], not numbers by name"),
     ({"measures": {"a": "x"}}, r"measures\['a'\] = 'x', not a finite number"),

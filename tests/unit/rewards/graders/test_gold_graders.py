@@ -346,7 +346,7 @@ def test_missing_and_invalid_calls_are_wrong(answer: str) -> None:
 
 
 def test_an_answer_without_calls_matches_an_empty_gold() -> None:
-    assert grade(ToolCallsGrader(), "nothing to call", "[]") == Verdict(True, None)
+    assert grade(ToolCallsGrader(), "nothing to call", "[]") == Verdict(True, "[]")
     assert grade(ToolCallsGrader(), "[]", "[]") == Verdict(True, "[]")
 
 
@@ -475,8 +475,14 @@ def test_equal_answers_vote_together() -> None:
     assert majority(ToolCallsGrader(), calls[0], *calls, calls[1], *wrong) == 1.0
 
 
-def test_an_answer_without_calls_does_not_vote() -> None:
-    assert grade(ToolCallsGrader(), "none", "[]").vote is None
+def test_answers_without_calls_vote_for_no_calls() -> None:
+    without = ["No tool is needed.", "[]", "None of them fits.", "Paris."]
+    wrong = ['[{"toolName": "c"}]'] * 2
+    assert majority(ToolCallsGrader(), "[]", *without, *wrong) == 1.0
+    assert grade(ToolCallsGrader(), without[0], "[]").extracted == "[]"
+
+    broken = grade(ToolCallsGrader(), '```json\n[{"toolName": "c"\n```', "[]")
+    assert (broken.extracted, broken.vote) == (None, None), "invalid JSON is unparsable"
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False), st.integers(0, 5), st.decimals(places=2))
