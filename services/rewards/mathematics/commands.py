@@ -79,8 +79,23 @@ class Commands(Tokens, ABC):
         if command in _TEXTS:
             return self._indexed(self._argument())
         if name in _GREEK:
-            return self._indexed(Node("name", name=name))
+            return self._angle() if name == "angle" else self._indexed(Node("name", name=name))
         raise Unparsable(command)
+
+    def _angle(self) -> Node:
+        """An angle by its points as one name: those on its sides have no order."""
+        is_grouped = self._take("{") is not None
+        points: list[str] = []
+        while len(points) < 3 and self._peek()[0] in ("name", "number"):
+            kind, text = self._next()
+            points.append(text_of(self._indexed(Node("name", name=text))))
+            if kind == "number":
+                break
+        if is_grouped:
+            self._expect("}")
+        if len(points) == 3 and points[2] < points[0]:
+            points.reverse()
+        return Node("name", name=" ".join(["angle", *points]))
 
     def _two_arguments(self) -> tuple[Node, Node]:
         if self._peek()[1] != "(":

@@ -23,7 +23,7 @@ from services.rewards.mathematics.notation import (
     split,
     words_of,
 )
-from services.rewards.mathematics.numbers import Quantity, read_quantity, without_unit
+from services.rewards.mathematics.numbers import Quantity, read_quantity, without_words
 from services.rewards.mathematics.sets import (
     Intervals,
     are_same_sets,
@@ -34,10 +34,12 @@ from services.rewards.mathematics.sets import (
 )
 from services.rewards.mathematics.syntax import parse
 from services.rewards.mathematics.tree import Node, TooDeep, Unparsable
+from services.rewards.mathematics.units import DEGREES, fit
 from services.rewards.mathematics.values import are_proportional, are_same, difference
 
 MAX_ITEMS = 100
-_LINKS = ",;⊕⊗"
+_LOGIC = "⋏⋎"
+_LINKS = f",;⊕⊗{_LOGIC}"
 _LIBRARY = re.compile(r"\\(?:i{0,3}int|oint|lim|over|choose|begin|mod|pmod|bmod|det)(?![A-Za-z])")
 """What the library reads beyond our grammar; anything else that is not read equals nothing."""
 _TRIGONOMETRIC = {"sin", "cos", "tan", "cot", "sec", "csc"}
@@ -124,10 +126,20 @@ def _lists_equal(golds: _Items, answers: _Items, *, ordered: bool) -> bool:
     rows = [each.brackets not in ("", "⦃⦄") for each in (golds, answers)]
     if all(rows) and golds.brackets != answers.brackets:
         return False
+    if not _is_same_logic(golds, answers):
+        return False
     if any(rows) and {"⦃⦄", "[)", "(]"} & {golds.brackets, answers.brackets} and not all(rows):
         return False
     equal = partial(_texts_equal, ordered=ordered)
     return _match(golds.parts, answers.parts, equal, ordered=ordered or any(rows))
+
+
+def _is_same_logic(golds: _Items, answers: _Items) -> bool:
+    """Whether no "and" of logic is an "or"; where both occur, they bind in their order."""
+    one, other = ([sign for sign in each.signs if sign in _LOGIC] for each in (golds, answers))
+    if len({*one, *other}) < 2:
+        return True
+    return not (one and other) or (one == other and golds.parts == answers.parts)
 
 
 def _match(
@@ -167,7 +179,7 @@ def _real_numbers(items: _Items) -> _NamedSet | None:
         parts = [each[1] for each in stated if each]
         if len(names) != 1:
             return None
-        if items.signs and set(items.signs) == {"⊗"}:
+        if items.signs and set(items.signs) <= {"⊗", "⋏"}:
             values = parts[0]
             for each in parts[1:]:
                 values = both(values, each)
@@ -295,18 +307,21 @@ def _values_equal(gold: str, answer: str) -> bool:
         return True
     one, unit = _without_unit(gold)
     other, its_unit = _without_unit(answer)
-    if unit and its_unit and unit != its_unit:
-        return False
-    return _trees_equal(one, other)
+    return fit(unit, its_unit) and _trees_equal(one, other)
 
 
 def _as_written(text: str) -> list[str]:
     return without_text_commands(text).casefold().strip(" .").split()
 
 
-def _without_unit(text: str) -> tuple[str, str | None]:
-    without, unit = without_unit(text)
-    return (text, None) if unit == "degree" else (without, unit)
+def _without_unit(text: str) -> tuple[str, frozenset[str]]:
+    """A formula with the factor that the words behind it name, and the other words."""
+    without, words = without_words(text)
+    if words == DEGREES:
+        return text, frozenset()
+    if words.scale != 1:
+        without = f"({without})*{words.scale}"
+    return f"({without})%" if words.is_percent else without, words.unit
 
 
 def _leaves_arithmetic(answer: str, expected: Quantity) -> bool:
@@ -317,7 +332,7 @@ def _leaves_arithmetic(answer: str, expected: Quantity) -> bool:
         return True
     if tree.kind in _TRIGONOMETRIC | {"binom", "based"}:
         return False
-    return not (expected.unit == "degree" and "pi" in answer)
+    return not ("degree" in expected.unit and "pi" in answer)
 
 
 def _trees_equal(gold: str, answer: str) -> bool:

@@ -2,7 +2,8 @@
 
 In that notation every relation, set operation and bracket is one character: ``=<>≤≥≠∈±∓°``, ``⊔``,
 ``∩`` and ``⊖`` for unions, intersections and differences of sets, ``⦃⦄`` for the braces of sets,
-and ``⊕`` and ``⊗`` for "or" and "and" between the parts of a list.
+``⊕`` and ``⊗`` for the words "or" and "and" between the parts of a list, and ``⋎`` and ``⋏`` for
+the signs of logic that mean them.
 """
 
 import re
@@ -35,8 +36,8 @@ _COMMANDS = {
     **dict.fromkeys(("rangle",), ")"),
     **dict.fromkeys(("lbrace",), "⦃"),
     **dict.fromkeys(("rbrace",), "⦄"),
-    **dict.fromkeys(("lor", "vee"), "⊕"),
-    **dict.fromkeys(("land", "wedge"), "⊗"),
+    **dict.fromkeys(("lor", "vee"), "⋎"),
+    **dict.fromkeys(("land", "wedge"), "⋏"),
     **dict.fromkeys(("emptyset", "varnothing"), "⦃⦄"),
     **dict.fromkeys(("dfrac", "tfrac", "cfrac"), r"\frac "),
     **dict.fromkeys(("dbinom", "tbinom"), r"\binom "),
@@ -51,9 +52,10 @@ _CHARACTERS = str.maketrans(
     {
         **{"\u2264": "≤", "\u2265": "≥", "\u2260": "≠", "\u2248": "=", "\u2261": "="},
         **{"\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u00f7": "/", "\u03c0": r"\pi "},
-        **{"\u222a": "⊔", "\u2216": "⊖", "\u2228": "⊕", "\u2227": "⊗", "\u2205": "⦃⦄"},
+        **{"\u222a": "⊔", "\u2216": "⊖", "\u2228": "⋎", "\u2227": "⋏", "\u2205": "⦃⦄"},
         **{"\u221a": r"\sqrt ", "\u00b2": "^2", "\u00b3": "^3", "$": None},
         **{"\u00bd": r"\frac12 ", "\u00bc": r"\frac14 ", "\u00be": r"\frac34 ", "\u2032": "'"},
+        **{"\u2220": r"\angle "},
     }
 )
 _CIRCLE = re.compile(r"\^\s*\{?\s*\\circ\b\s*\}?|\\circ\b")
@@ -64,6 +66,8 @@ _GROUP = re.compile(
 )
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
 _REAL = re.compile(r"\\math(?:bb|bf|cal|rm)\s*\{?\s*([RZNQC])\s*\}?")
+_DIGITS = re.compile(r"\\frac\s*(\d)\s*(\d)")
+_MIXED = re.compile(r"(?<![\d.,/^_}])(\d+)\s+([1-9]\d?)\s*/\s*(\d+)(?![\d.])")
 _ROOT = re.compile(r"\u221a\s*(\d+(?:\.\d+)?|[A-Za-z])")
 
 
@@ -77,10 +81,11 @@ def normal(text: str) -> str:
     text = _GROUP.sub("", text).replace("\\%", "%")
     text = text.replace("\\{", "⦃").replace("\\}", "⦄").replace("\\|", "|")
     text = _COMMAND.sub(lambda found: _COMMANDS.get(found[1], found[0]), text)
-    text = re.sub(r"\\not\s*=", "≠", text)
-    text = re.sub(_THIN, " ", text).replace("**", "^")
+    text = _DIGITS.sub(r"\\frac{\1}{\2}", re.sub(r"\\not\s*=", "≠", text))
+    text = _MIXED.sub(r"\1\\frac{\2}{\3}", re.sub(_THIN, " ", text)).replace("**", "^")
     text = text.replace("<=", "≤").replace(">=", "≥").replace("!=", "≠")
-    return _THOUSANDS.sub(_joined_outside, text).strip().removesuffix(".").strip()
+    text = _THOUSANDS.sub(_joined_outside, text).strip().removesuffix(".").strip()
+    return text.removeprefix("=").lstrip()  # "≈ 3.14"
 
 
 def _joined_outside(group: re.Match[str]) -> str:

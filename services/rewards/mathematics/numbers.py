@@ -7,6 +7,18 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from services.rewards.answers.writing import without_text_commands
+from services.rewards.mathematics.notation import is_function
+from services.rewards.mathematics.units import (
+    DEGREES,
+    NONE,
+    Words,
+    are_names,
+    fit,
+    is_symbol,
+    read_words,
+)
+
 MAX_EXPONENT = 5000
 """Maximum exponent of a power of ten; a number with a larger one is not read."""
 _MIN_PLACES = 6
@@ -26,57 +38,35 @@ _FRACTION = re.compile(
 _COMMAND = r"\\(?:text(?:rm|bf|it|sf|tt|normal)?|math(?:rm|bf|it)|mbox)"
 _NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s*\}}")
 _BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
-_UNIT = re.compile(
-    r"(?P<number>.*?[\d}.)])\s*(?:"
-    rf"{_COMMAND}\s*\{{(?P<text>[^{{}}\d]*)\}}"
+_TEXT = rf"{_COMMAND}\s*\{{[^{{}}\d]*\}}"
+_WORDS = re.compile(
+    r"(?P<number>.*?[\d}.)%])\s*(?:"
+    rf"(?P<text>{_TEXT}(?:\s*/?\s*{_TEXT})*)"
     r"|\s(?P<word>[^\W\d_]+(?:\s[^\W\d_]+)*))"
     r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*°"
 )
-_SHORT_WORDS = {"of", "by", "in", "at", "on", "to", "sq", "a", "per"}
-_UNITS = {
-    **dict.fromkeys(("mm", "millimeter"), "mm"),
-    **dict.fromkeys(("cm", "centimeter"), "cm"),
-    **dict.fromkeys(("m", "meter", "metre"), "m"),
-    **dict.fromkeys(("km", "kilometer"), "km"),
-    **dict.fromkeys(("in", "inch", "inche"), "in"),
-    **dict.fromkeys(("ft", "foot", "feet"), "ft"),
-    **dict.fromkeys(("mi", "mile"), "mi"),
-    **dict.fromkeys(("s", "sec", "second"), "s"),
-    **dict.fromkeys(("min", "minute"), "min"),
-    **dict.fromkeys(("h", "hr", "hour"), "h"),
-    **dict.fromkeys(("day",), "day"),
-    **dict.fromkeys(("mg", "milligram"), "mg"),
-    **dict.fromkeys(("g", "gram"), "g"),
-    **dict.fromkeys(("kg", "kilogram"), "kg"),
-    **dict.fromkeys(("ml", "milliliter"), "ml"),
-    **dict.fromkeys(("l", "liter", "litre"), "l"),
-    **dict.fromkeys(("cent",), "cent"),
-    **dict.fromkeys(("dollar",), "dollar"),
-    **dict.fromkeys(("degree",), "degree"),
-    **dict.fromkeys(("rad", "radian"), "radian"),
-}
 
 
 @dataclass(frozen=True)
 class Quantity:
     """A number and what is known of how it was written.
 
-    ``places`` counts its decimals, None for a fraction. ``unit`` is a physical unit in a canonical
-    form, None without one.
+    ``places`` counts its decimals, None for a fraction. ``unit`` are the words behind it, as
+    `Words` has them.
     """
 
     value: Fraction
     places: int | None
     is_percent: bool
-    unit: str | None
+    unit: frozenset[str]
 
     def equals(self, other: "Quantity") -> bool:
-        """Whether both are the same number in the same unit; a missing unit fits any other.
+        """Whether both are the same number of the same; a missing unit fits any other.
 
         A percentage also equals its number without the sign. A fraction equals a decimal number
         that is cut or rounded to at least six places.
         """
-        if self.unit and other.unit and self.unit != other.unit:
+        if not fit(self.unit, other.unit):
             return False
         if self.is_percent == other.is_percent:
             return self._matches(other, Fraction(1))
@@ -96,38 +86,40 @@ class Quantity:
 def read_quantity(text: str) -> Quantity | None:
     """The number that a text in the notation of `notation` consists of; None for anything else."""
     text = _NUMBER_IN_TEXT.sub(r"\1", text.strip())
-    number, unit = without_unit(text)
+    number, words = without_words(text)
     if _BAD_GROUPS.search(number):
         return None
     number = "".join(number.split())
-    is_percent = number.endswith("%")
+    is_percent = number.endswith("%") or words.is_percent
     number = number.removesuffix("%")
     while number.startswith(("(", "{")) and number.endswith((")", "}")):
         number = number[1:-1]
     read = _read(number.removesuffix(".") if number.count(".") == 1 else number)
-    return None if read is None else Quantity(*read, is_percent, unit)
+    if read is None:
+        return None
+    value, places = read
+    return Quantity(value * words.scale, places, is_percent, words.unit)
 
 
-def without_unit(text: str) -> tuple[str, str | None]:
-    """A text without the words behind its last digit or bracket, and the unit that they name."""
-    match = _UNIT.fullmatch(text)
+def without_words(text: str) -> tuple[str, Words]:
+    """A text without the words behind its last digit or bracket, and these."""
+    match = _WORDS.fullmatch(text)
     if match is None:
-        return text, None
+        return text, NONE
     if match["angle"] is not None:
-        return match["angle"], "degree"
-    words = " ".join((match["text"] or match["word"] or "").casefold().strip(" .").split())
-    if {"or", "and"} & set(words.split()):
-        return text, None
-    square = words.startswith(("square ", "sq ")) or match["dimension"] == "2"
-    cube = words.startswith("cubic ") or match["dimension"] == "3"
-    unit = words.split(" ")[-1]
-    unit = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s")) or ""
-    # Short ones are variables, not words.
-    is_text = all(len(word) >= 3 or word in _SHORT_WORDS for word in words.split())
-    if not unit and match["word"] is not None and not is_text:
-        return text, None
-    power = "^2" if square else "^3" if cube else ""
-    return match["number"], unit + power if unit else None
+        return match["angle"], DEGREES
+    written = without_text_commands(match["text"] or match["word"])
+    if {"or", "and"} & set(written.casefold().split()) or _is_name(match, written.strip()):
+        return text, NONE
+    return match["number"], read_words(written, match["dimension"] or "")
+
+
+def _is_name(match: re.Match[str], written: str) -> bool:
+    """Whether what stands behind a number is a factor: ``x``, ``\\mathbf{i}``, ``sin x``."""
+    if match["word"] is not None:
+        return is_function(written) or are_names(written)
+    is_font = re.match(r"\\math(?:bf|it)", match["text"]) is not None
+    return len(written) == 1 and (is_font or not is_symbol(written))
 
 
 def _read(number: str) -> tuple[Fraction, int | None] | None:
