@@ -6,8 +6,8 @@ Samples of one item are alike, so uncertainty is over items (clusters), not over
 
 import math
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 _Z95 = NormalDist().inv_cdf(0.975)
@@ -83,23 +83,45 @@ def shown_k(samples: int) -> list[int]:
     return [*powers, samples]
 
 
+@dataclass(slots=True)
+class _Vote:
+    """The samples of an item whose answers have one normal form."""
+
+    count: int = 0
+    right: int = 0
+    text: str | None = None
+    """One of the answers, the same in any order of the samples; None if answers are not compared.
+    """
+    equal: list["_Vote"] = field(default_factory=list)
+    """Others whose answers were found equal."""
+
+    @property
+    def support(self) -> int:
+        """How many samples have this answer, or one that equals it."""
+        return self.count + sum(each.count for each in self.equal)
+
+
 class RepeatedSamples:
     """Counts the samples of items, in any order; items are numbered from 0.
 
-    Answers vote by the normal form of what the grader compared. The majority vote of an item is
-    right if its most frequent answer is; of several equally frequent ones, the share that is right
-    counts, and of one that was graded differently, the share of its grades. A sample without such
-    a text does not vote, and an item without votes is wrong.
+    Answers vote by the normal form of what the grader compared, and for all that equal it, as far
+    as `unite` was told. The majority vote of an item is the answer that most samples have or
+    equal. Where equality is not transitive (5 is 5 cm and is 5 in, which differ) each answer has a
+    number of its own: no order of the samples decides, and nothing is equal by a detour. If
+    several answers lead, or one was graded differently, the share of their samples that is right
+    counts; where equality is transitive, that is the mean over the leading answers. A sample
+    without such a text does not vote, and an item without votes is wrong.
     """
 
     def __init__(self, samples_per_item: int = 1) -> None:
-        self._votes: dict[int, dict[int, tuple[int, int]]] | None = (
-            {} if samples_per_item > 1 else None
-        )
+        self._votes: dict[int, dict[int, _Vote]] | None = {} if samples_per_item > 1 else None
         self._samples, self._correct = array("H"), array("H")
 
-    def add(self, item: int, *, correct: bool, answer: str | None) -> None:
-        """Count one sample."""
+    def add(
+        self, item: int, *, correct: bool, answer: str | None, compared: str | None = None
+    ) -> None:
+        """Count one sample that votes for the normal form ``answer``; ``compared`` is the text of
+        the answer where the grader can compare it with others."""
         missing = item + 1 - len(self._samples)
         if missing > 0:
             for counts in (self._samples, self._correct):
@@ -107,10 +129,34 @@ class RepeatedSamples:
         self._samples[item] += 1
         self._correct[item] += correct
         if self._votes is not None and answer is not None:
-            votes = self._votes.setdefault(item, {})
             # Hashes keep the memory small; 64 bits make a collision within an item negligible.
-            count, right = votes.get(hash(answer), (0, 0))
-            votes[hash(answer)] = (count + 1, right + correct)
+            vote = self._votes.setdefault(item, {}).setdefault(hash(answer), _Vote())
+            vote.count += 1
+            vote.right += correct
+            if compared is not None:
+                vote.text = compared if vote.text is None else min(vote.text, compared)
+
+    def disputed(self, most: int) -> Iterator[tuple[int, list[str]]]:
+        """The items whose majority depends on which answers are equal, and texts of their ``most``
+        most frequent answers, in an order that is not that of the samples.
+
+        It does not where all votes are right, or all are wrong.
+        """
+        for item, votes in (self._votes or {}).items():
+            texts = _by_frequency(votes)
+            right, wrong = (
+                sum(vote.right for vote in votes.values()),
+                sum(vote.count - vote.right for vote in votes.values()),
+            )
+            if len(texts) > 1 and right and wrong:
+                yield item, [str(vote.text) for vote in texts[:most]]
+
+    def unite(self, item: int, pairs: Iterable[tuple[str, str]]) -> None:
+        """Let answers of an item that are equal vote for each other, by the texts of `disputed`."""
+        votes = {vote.text: vote for vote in (self._votes or {}).get(item, {}).values()}
+        for one, other in pairs:
+            votes[one].equal.append(votes[other])
+            votes[other].equal.append(votes[one])
 
     @property
     def items(self) -> int:
@@ -148,14 +194,20 @@ class RepeatedSamples:
         if not self._votes:
             return None
         seen = self._seen()
-        values = [_majority(self._votes.get(item, {})) for item in seen]
+        values = [_majority(self._votes.get(item, {}).values()) for item in seen]
         return bounded_mean(values, [1] * len(seen), len(seen))
 
     def _seen(self) -> list[int]:
         return [item for item, number in enumerate(self._samples) if number]
 
 
-def _majority(votes: dict[int, tuple[int, int]]) -> float:
-    most = max((count for count, _ in votes.values()), default=0)
-    leading = [right / count for count, right in votes.values() if count == most]
-    return sum(leading) / len(leading) if leading else 0.0
+def _by_frequency(votes: dict[int, _Vote]) -> list[_Vote]:
+    compared = [vote for vote in votes.values() if vote.text is not None]
+    return sorted(compared, key=lambda vote: (-vote.count, vote.text))
+
+
+def _majority(votes: Collection[_Vote]) -> float:
+    most = max((vote.support for vote in votes), default=0)
+    leading = [vote for vote in votes if vote.support == most]
+    count = sum(vote.count for vote in leading)
+    return sum(vote.right for vote in leading) / count if count else 0.0

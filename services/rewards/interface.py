@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
@@ -79,6 +79,16 @@ class Component(Protocol):
 
     async def score(self, sample: "Sample") -> Score:
         """Score one sample; raises `RewardFailed`."""
+        ...
+
+
+@runtime_checkable
+class ComparesAnswers(Protocol):
+    """A component that compares answers with each other as it compares them with golds."""
+
+    async def are_equal(self, one: str, other: str) -> bool | None:
+        """Whether of two texts that it ``extracted`` each is right where the other is the gold;
+        None if comparing them exceeds its limits. Raises `RewardFailed` if nothing can be."""
         ...
 
 

@@ -3,12 +3,18 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.metrics import MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics
-from services.contracts.rewards.graders import GoldGrader, MathGrader, ToolCallsGrader
+from services.contracts.rewards.graders import (
+    GoldGrader,
+    MathGrader,
+    NumericGrader,
+    ToolCallsGrader,
+)
 from services.datasets.record import UnreadableFile
 from services.datasets.splits import rows_of_part
 from services.evaluator.evaluation.results import Answered
@@ -18,9 +24,13 @@ from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.evaluator.evaluation.totals import RunningTotals
 from services.metrics.measures import MeasureRules
 from services.rewards.families import family_of, grader_metric
+from services.rewards.graders.meaning import normal_box
 
 EXTRACTING = GoldGrader | MathGrader
 """Graders of no family that compare an extracted answer; without one it is unparsable."""
+COMPARING = MathGrader | NumericGrader
+"""Graders whose normal forms do not show all that is equal, with components that compare answers;
+those of other graders show it, or nothing else does."""
 SECOND_OPINION = MeasureRules(lower_is_better=frozenset({"judge_failed"}))
 """Of the measures of graders of no family: whether a judge agrees."""
 
@@ -50,7 +60,18 @@ class BenchmarkRun:
             tool_calls=ToolCallTotals(grader) if isinstance(grader, ToolCallsGrader) else None,
             rules=SECOND_OPINION if family is None else family.measures,
             lower_is_better=spec.lower_is_better,
+            compares=self.compares,
+            normal_form=(
+                partial(normal_box, ordered=grader.ordered)
+                if isinstance(grader, MathGrader)
+                else None
+            ),
         )
+
+    @property
+    def compares(self) -> bool:
+        """Whether the majority of several samples takes comparisons of answers with each other."""
+        return self.spec.samples_per_item > 1 and isinstance(self.spec.grader, COMPARING)
 
     @property
     def left(self) -> int:

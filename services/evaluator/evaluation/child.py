@@ -28,11 +28,12 @@ from services.evaluator.evaluation.results import RESULTS, ResultRow, prepare, r
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
 from services.evaluator.evaluation.totals import SuiteTotals
+from services.evaluator.evaluation.votes import unite_votes
 from services.evaluator.failures import FailureWatch
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.metrics.contamination import said_by_users
 from services.rewards.factory import RewardFactory
-from services.rewards.interface import Component
+from services.rewards.interface import ComparesAnswers, Component
 from services.rollouts.outages import OutageWatch
 
 
@@ -88,6 +89,7 @@ async def evaluate(
     for run in runs:
         _check_anything_counts(run)
     reporter.phase("summarizing")
+    await _unite_votes(runs, environment, reporter)
     metrics = totals.metrics()
     for run in runs:
         found = metrics[run.spec.name]
@@ -99,6 +101,19 @@ async def evaluate(
                 spec.training, questions, reporter
             )
     return metrics
+
+
+async def _unite_votes(
+    runs: Sequence[BenchmarkRun], environment: OperatorEnvironment, reporter: Reporter
+) -> None:
+    """Let equal answers vote together, of benchmarks whose graders compare answers."""
+    async with AsyncExitStack() as stack:
+        factory = RewardFactory(environment, stack)
+        for run in runs:
+            if run.compares:
+                grader = await factory.component(run.spec.grader, f"{run.place}grader")
+                if isinstance(grader, ComparesAnswers):
+                    await unite_votes(run.totals.repeated, grader, reporter)
 
 
 def _check_anything_counts(run: BenchmarkRun) -> None:

@@ -1,7 +1,7 @@
 """Totals of an evaluation: of a benchmark's rows, and over benchmarks that share one engine."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from services.contracts.evaluation.results import (
@@ -69,7 +69,9 @@ class RunningTotals:
     ``seconds`` is the time spent generating, over all attempts. ``extracts``: the grader names what
     it compared, so that an answer without it is unparsable. ``tool_calls`` counts the calls in
     answers, where these are graded. ``rules`` are those of the grader's measures. With
-    ``lower_is_better`` the worst score is the highest.
+    ``lower_is_better`` the worst score is the highest. ``compares``: the grader compares answers
+    with each other, so that `unite_votes` may follow. ``normal_form`` is that of an answer's vote
+    where rows of earlier versions have another one.
     """
 
     samples_per_item: int = 1
@@ -77,6 +79,8 @@ class RunningTotals:
     tool_calls: ToolCallTotals | None = None
     rules: MeasureRules = PLAIN
     lower_is_better: bool = False
+    compares: bool = False
+    normal_form: Callable[[str], str] | None = None
     samples: int = 0
     correct: int = 0
     errors: int = 0
@@ -118,8 +122,12 @@ class RunningTotals:
         self.samples += 1
         self.cut_off += row.answer is not None and row.finish_reason in TRUNCATED
         self.correct += row.correct is True
-        answer = row.extracted if row.vote is None else row.vote
-        self._repeated.add(row.index, correct=row.correct is True, answer=answer)
+        self._repeated.add(
+            row.index,
+            correct=row.correct is True,
+            answer=self._vote(row),
+            compared=row.extracted if self.compares else None,
+        )
         if row.group is not None:
             self._measures.add(row.group, row.index, row.measures or {})
         if row.correct is None:
@@ -137,6 +145,16 @@ class RunningTotals:
             self._parsing[row.parsing] += 1
         self.prompt_tokens += row.prompt_tokens or 0
         self.completion_tokens += row.completion_tokens or 0
+
+    def _vote(self, row: ResultRow) -> str | None:
+        if self.normal_form is not None and row.extracted is not None:
+            return self.normal_form(row.extracted)
+        return row.extracted if row.vote is None else row.vote
+
+    @property
+    def repeated(self) -> RepeatedSamples:
+        """The samples of each item and their votes."""
+        return self._repeated
 
     def metrics(self) -> EvaluationMetrics:
         """The outcome; needs at least one sample that is not left out."""

@@ -89,6 +89,12 @@ class GoldMatch:
         verdict = self._matcher.grade(sample.answer, sample.gold)
         return Score(float(verdict.correct), extracted=verdict.extracted, vote=verdict.vote)
 
+    async def are_equal(self, one: str, other: str) -> bool | None:
+        """Whether each of two answers is right where the other is the gold; see
+        `ComparesAnswers`."""
+        grade = self._matcher.grade
+        return grade(one, [other]).correct and grade(other, [one]).correct
+
 
 class ExactMatch:
     """Compares after stripping outer white space; ``ignore_case`` folds case as Unicode does.

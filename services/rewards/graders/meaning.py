@@ -1,5 +1,6 @@
 """Graders that compare an answer with the golds of its row by its meaning or its words."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,7 +10,14 @@ from services.rewards.answers.boxes import last_boxes
 from services.rewards.answers.writing import without_text_commands
 from services.rewards.interface import RewardFailed, Sample, Score
 from services.rewards.mathematics.equality import MAX_CHARACTERS, Equality
-from services.rewards.mathematics.notation import is_name, normal, split
+from services.rewards.mathematics.notation import (
+    RELATIONS,
+    is_name,
+    is_words,
+    normal,
+    split,
+    words_of,
+)
 from services.rewards.mathematics.numbers import read_quantity
 from services.rewards.rules import normalize
 
@@ -39,26 +47,43 @@ class MathMatch:
         vote = normal_box(box, ordered=self._settings.ordered)
         return Score(float(is_right), extracted=box.strip(), vote=vote)
 
+    async def are_equal(self, one: str, other: str) -> bool | None:
+        """Whether two boxes mean the same, whichever of them is the gold; see
+        `ComparesAnswers`."""
+        return await self._mathematics.are_same(one, other, ordered=self._settings.ordered)
+
 
 def normal_box(box: str, *, ordered: bool = False) -> str:
-    """A text that boxes share which are plainly equal: the values of numbers, and other parts
-    without spaces and in one notation. Formulas that only computing shows to be equal have several.
+    """A text that boxes share only if they are equal, and often if they are plainly so: words in
+    lower case; the values of numbers, with their units; other formulas without needless spaces.
+
+    The parts of a list are sorted, each with its name: ``x = 1, y = 2`` is not ``x = 2, y = 1``.
+    Formulas that only computing shows to be equal have several: see `MathMatch.are_equal`.
     """
     if len(box) > MAX_CHARACTERS:
         return box
+    if is_words(box):
+        return " ".join(words_of(box))
     parts = list(map(_normal_part, split(normal(box), ",").parts))
     return ", ".join(parts if ordered else sorted(parts))
 
 
+_SIGNS = f",;{RELATIONS}"
+_NEEDLESS_SPACE = re.compile(r"(?<![\w.])\s+|\s+(?![\w.])")
+
+
 def _normal_part(part: str) -> str:
-    sides = split(part, "=").parts
-    if len(sides) == 2 and is_name(sides[0]):
-        part = sides[1]
+    sides = split(part, "=")
+    if len(sides.parts) == 2 and is_name(sides.parts[0]):
+        return "=".join(map(_normal_part, sides.parts))
     quantity = read_quantity(part)
     if quantity is None:
-        return "".join(without_text_commands(part).split())
+        written = without_text_commands(part)
+        # Signs in a command for text stay in it, since comparing boxes does not split them there.
+        is_split = split(written, _SIGNS).signs != split(part, _SIGNS).signs
+        return " ".join(_NEEDLESS_SPACE.sub("", part if is_split else written).split())
     percent = "%" if quantity.is_percent else ""
-    return f"{quantity.value}{percent} {quantity.unit or ''}".rstrip()
+    return " ".join([f"{quantity.value}{percent}", *sorted(quantity.unit)])
 
 
 def expression(gold: str) -> str:

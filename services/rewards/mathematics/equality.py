@@ -60,6 +60,24 @@ class Equality:
         golds = [gold for gold in golds if len(gold) <= MAX_CHARACTERS]
         if not golds or len(answer) > MAX_CHARACTERS:
             return False
+        return bool(await self._compared(golds, answer, ordered=ordered))
+
+    async def are_same(self, one: str, other: str, *, ordered: bool = False) -> bool | None:
+        """Whether two answers are equal, whichever of them is the gold; None if that exceeds the
+        limits or gets no processor time. Raises `RewardFailed` if nothing can be compared."""
+        if max(len(one), len(other)) > MAX_CHARACTERS:
+            return False
+        try:
+            for gold, answer in ((one, other), (other, one)):
+                verdict = await self._compared([gold], answer, ordered=ordered)
+                if not verdict:
+                    return verdict
+        except NotCompared:
+            return None
+        return True
+
+    async def _compared(self, golds: Sequence[str], answer: str, *, ordered: bool) -> bool | None:
+        """Whether the answer equals one of the golds; None if that exceeds the limits."""
         if self._self_tested is None or self._has_failed(self._self_tested):
             self._self_tested = asyncio.create_task(self._self_test())
         await asyncio.shield(self._self_tested)
@@ -71,7 +89,7 @@ class Equality:
                 raise NotCompared(message, cause=InfrastructureCause.NO_PROCESSOR_TIME) from error
             except FunctionFailed:
                 continue  # it may have been ended by something else than its own limits
-        return False
+        return None
 
     def _has_failed(self, works: "asyncio.Task[None]") -> bool:
         return works.done() and (works.cancelled() or works.exception() is not None)

@@ -151,8 +151,13 @@ def _match(
 ) -> bool:
     if ordered:
         return all(map(equal, golds, answers))
-    left = list(answers)
+    left, others = list(answers), []
     for gold in golds:
+        if gold in left:
+            left.remove(gold)  # before another gold takes it that equals it, too
+        else:
+            others.append(gold)
+    for gold in others:
         found = next((place for place, each in enumerate(left) if equal(gold, each)), None)
         if found is None:
             return False
@@ -219,6 +224,8 @@ def _sets_equal(expected: _NamedSet | None, given: _NamedSet | None) -> bool:
 
 
 def _statements_equal(gold: str, answer: str) -> bool:
+    if gold == answer:
+        return True
     golds, answers = split(gold, RELATIONS), split(answer, RELATIONS)
     if golds.signs and answers.signs:
         if _is_equation(golds) and _is_equation(answers):

@@ -37,6 +37,7 @@ _FRACTION = re.compile(
 )
 _COMMAND = r"\\(?:text(?:rm|bf|it|sf|tt|normal)?|math(?:rm|bf|it)|mbox)"
 _NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s*\}}")
+_COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s+([^{{}}\d]*)\}}")
 _BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
 _TEXT = rf"{_COMMAND}\s*\{{[^{{}}\d]*\}}"
 _WORDS = re.compile(
@@ -103,13 +104,15 @@ def read_quantity(text: str) -> Quantity | None:
 
 def without_words(text: str) -> tuple[str, Words]:
     """A text without the words behind its last digit or bracket, and these."""
+    if count := _COUNT_IN_TEXT.fullmatch(text):
+        text = f"{count[1]} \\text{{{count[2]}}}"
     match = _WORDS.fullmatch(text)
     if match is None:
         return text, NONE
     if match["angle"] is not None:
         return match["angle"], DEGREES
     written = without_text_commands(match["text"] or match["word"])
-    if {"or", "and"} & set(written.casefold().split()) or _is_name(match, written.strip()):
+    if set("⊕⊗") & set(written) or _is_name(match, written.strip()):
         return text, NONE
     return match["number"], read_words(written, match["dimension"] or "")
 

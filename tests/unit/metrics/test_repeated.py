@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations, pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -108,6 +109,40 @@ def test_an_answer_that_was_graded_differently_counts_by_its_share() -> None:
     votes = found.majority()
     assert votes is not None
     assert votes.mean == pytest.approx(2 / 3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), min_size=2, max_size=12),
+    st.randoms(use_true_random=False),
+)
+def test_united_answers_vote_as_one_in_any_order(
+    samples: list[tuple[str, bool]], source: Random
+) -> None:
+    """The letters of each pair ab, cd and ef are equal answers."""
+    classes = RepeatedSamples(len(samples))
+    for letter, correct in samples:
+        classes.add(0, correct=correct, answer="ace"["abcdef".index(letter) // 2])
+    expected = classes.majority()
+
+    source.shuffle(samples)
+    united = RepeatedSamples(len(samples))
+    for letter, correct in samples:
+        united.add(0, correct=correct, answer=letter, compared=letter)
+    present = {letter for letter, _ in samples}
+    united.unite(0, [(one, other) for one, other in ("ab", "dc", "ef") if {one, other} <= present])
+
+    assert expected is not None
+    assert united.majority() == pytest.approx(expected)
+
+
+def test_an_answer_that_equals_two_different_ones_gathers_the_votes_of_both() -> None:
+    found = RepeatedSamples(5)
+    for letter in "aabcc":
+        found.add(0, correct=letter == "b", answer=letter, compared=letter)
+    found.unite(0, [("a", "b"), ("b", "c")])
+    votes = found.majority()
+    assert votes is not None
+    assert votes.mean == 1.0
 
 
 def test_without_compared_texts_there_is_no_majority() -> None:

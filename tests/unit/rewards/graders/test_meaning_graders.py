@@ -13,6 +13,7 @@ from services.core.operator_environment import OperatorEnvironment
 from services.rewards.factory import RewardFactory
 from services.rewards.graders.meaning import normal_box, token_f1
 from services.rewards.interface import Sample, Score
+from services.rewards.mathematics.expressions import are_equal
 
 WORDS = st.lists(st.sampled_from("abcd"), max_size=6)
 
@@ -59,11 +60,21 @@ def test_the_last_box_is_compared_by_its_meaning() -> None:
     ("boxes", "are_one"),
     [
         (["\\frac{1}{2}", "0.5", "1/2", "\\dfrac12", " .50"], True),
-        (["x = 5", "5", "5.0", "\\text{5}"], True),
+        (["5", "5.0", "\\text{5}"], True),
+        (["x = 5", "x = 5.0", "x=\\frac{10}{2}"], True),
         (["1, 2", "2,1"], True),
+        (["x = 1, y = 2", "y=2, x=1.0"], True),
+        (["Yes", "yes.", "\\text{ YES }"], True),
+        (["10\\text{ cm}", "10 centimeters"], True),
         (["x+1", "x + 1", "x  +1"], True),
         (["1,000", "1000", "1{,}000"], True),
         (["(1, 2)", "(2, 1)"], False),
+        (["x = 1, y = 2", "x = 2, y = 1"], False),
+        (["x = 3", "y = 3"], False),
+        (["12", "1 2"], False),
+        (["\\pi r", "\\pir"], False),
+        (["cats, dogs", "dogs, cats"], False),
+        (["10\\text{ cm}", "10\\text{ m}"], False),
         (["5\\%", "5"], False),
         (["0.333", "\\frac13"], False),
     ],
@@ -71,6 +82,22 @@ def test_the_last_box_is_compared_by_its_meaning() -> None:
 def test_boxes_vote_together_if_they_are_plainly_equal(boxes: list[str], are_one: bool) -> None:
     assert (len(set(map(normal_box, boxes))) == 1) is are_one
     assert normal_box("1, 2", ordered=True) != normal_box("2, 1", ordered=True)
+
+
+PARTS = st.sampled_from(
+    [
+        *("1", "2", "2.0", "1 2", "x=1", "y=1", "x = 2", "x", "y", "xy", "x y", "\\pi x", "x+1"),
+        *("1\\text{ cm}", "1 cm", "1\\text{ m}", "1\\%", "\\frac12", "1/2", "(1,2)", "\\{1,2\\}"),
+        *("yes", "Yes", "cats", "x<1", "\\pm 1", "5\\text{ million}", "\\text{no}", "1 or 2"),
+    ]
+)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=3), st.lists(PARTS, min_size=1, max_size=3))
+def test_boxes_that_vote_together_are_equal(one: list[str], other: list[str]) -> None:
+    for boxes in ((", ".join(one), ", ".join(other)), (", ".join(one), ", ".join(one[::-1]))):
+        if normal_box(boxes[0]) == normal_box(boxes[1]):
+            assert boxes[0] == boxes[1] or are_equal(*boxes)
 
 
 def test_the_order_of_a_list_matters_by_option() -> None:

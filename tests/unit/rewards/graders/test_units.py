@@ -42,6 +42,8 @@ EQUAL = [
     ("5 square feet of paint", "5\\text{ sq. ft}"),
     ("5\\text{ KG}", "5 kg"),
     ("8\\text{ a.m.}", "8\\text{ AM}"),
+    ("\\text{90 degrees}", "90^\\circ"),
+    ("\\text{5 million}", "5{,}000{,}000"),
     ("180^\\circ", "180\\text{ degrees}"),
     ("3\\mathbf{i}+4\\mathbf{j}", "4\\mathbf{j}+3\\mathbf{i}"),
 ]
@@ -69,6 +71,8 @@ DIFFERENT = [
     ("90\\text{ degrees Celsius}", "90\\text{ degrees Fahrenheit}"),
     ("3\\mathbf{i}+4\\mathbf{j}", "3\\mathbf{i}+4\\mathbf{k}"),
     ("3\\mathbf{i}+4\\mathbf{j}", "3\\mathbf{i}+4"),
+    ("\\text{5 or more}", "5"),
+    ("\\text{5 of 6 boys}", "5"),
     ("5", "5 cos theta"),
     ("5", "5 theta"),
     ("5", "5\\mathrm{e}"),
