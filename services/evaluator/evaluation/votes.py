@@ -34,7 +34,8 @@ async def unite_votes(
         exceeded += failed
     if exceeded:
         reporter.message(
-            f"{exceeded} comparisons of answers exceeded their limits; these answers vote apart",
+            f"{exceeded} comparisons of answers exceeded their limits; "
+            "what was not compared votes apart",
             level="warn",
         )
 

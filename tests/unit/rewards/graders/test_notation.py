@@ -17,6 +17,7 @@ EQUAL = [
     ("\\angle ABC", "\\angle CBA"),
     ("\\angle{ABC}", "\u2220CBA"),
     ("m\\angle ABC = 50^\\circ", "50"),
+    ("1+0i, 1", "1, 1+0i"),  # 1 may be either gold, but 1+0i is only one of them
     ("p \\land q", "q \\wedge p"),
     ("p \\land q", "p \u2227 q"),
     ("x<1 \\lor x>3", "(-\\infty,1)\\cup(3,\\infty)"),
