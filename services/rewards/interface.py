@@ -62,7 +62,7 @@ class Score:
     ``parts`` are the scores that a multi grader combines, ``tokens`` counts the tokens of each
     judge, ``extracted`` is the text that a gold grader compared. ``measures`` are numbers
     of this answer that are averaged over the answers of its ``group``. ``vote`` is the normal form
-    of ``extracted``, which equal answers share; None where ``extracted`` is that itself.
+    of ``extracted``, which only equal answers share; None where ``extracted`` is that itself.
     """
 
     value: float

@@ -139,8 +139,9 @@ class EvaluationMetrics(Resource):
     )
     majority: ItemEstimate | None = Field(
         default=None,
-        description="Estimate of maj@n: whether the most frequent compared answer of an item is "
-        "right; null with one sample per item, and for graders that name no compared answer.",
+        description="Estimate of maj@n: whether the compared answer of an item that most samples "
+        "have or equal is right; null with one sample per item, and for graders that name no "
+        "compared answer.",
     )
     measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
         default=None,
