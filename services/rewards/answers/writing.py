@@ -1,8 +1,6 @@
-"""How texts state an answer: "The answer is ...", "Answer: ...", and what is around an answer
-without being part of it: emphasis, quotes, wide characters."""
+"""What is around an answer without being part of it: emphasis, quotes, wide characters."""
 
 import re
-from collections.abc import Iterator
 
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2013\u2010\u2011\u2012\ufe63"), "-")
@@ -43,59 +41,3 @@ def plain(text: str) -> str:
     text = without_text_commands(text)
     text = _SPACE.sub(" ", _MATH.sub(" ", text)).translate(_CHARACTERS)
     return _APOSTROPHE.sub("", _EMPHASIS.sub("", _HEADING.sub("", text)))
-
-
-BE = (
-    r"(?:is|was|ist|est|es|é|è|lautet|shall be"
-    r"|(?:should|would|must|will|has to|could)\s+(?:then\s+|therefore\s+|thus\s+)?be)"
-)
-"""Verbs between "answer" and the answer."""
-
-_ANSWER = re.compile(
-    r"(?:\banswer(?!\w|\s+(?:choices|options)\b)|\bans\b|答案|正解|答え|정답|\bantwort\b"
-    r"|\br[ée]ponse\b|\brespuesta\b|\brisposta\b|\bresposta\b|\bantwoord\b|\bsvar\b|\bjawaban\b"
-    r"|ответ|đáp án|odpowiedź|الإجابة)",
-    re.IGNORECASE,
-)
-_LINK = re.compile(rf"\b{BE}\b|[:=]|[是为为選选은는]", re.IGNORECASE)
-_SENTENCE = re.compile(r"[^\n.;!?]{0,80}")
-_BEFORE = re.compile(r"[^\n.;!?]{0,80}\Z")
-_FIRST = r"\A\W*(?:(?:so|now|next|first|then|finally|thus|therefore|hence|and|please)\W+)*"
-_AIM = (
-    rf"(?:{_FIRST}(?:to\s+)?|\b(?:order|needs?|have|has|want|how|try|trying|going|able)\s+to\s+"
-    r"|\b(?:let'?s|let\s+(?:us|me)|(?:i|we|you)(?:'ll|\s+(?:will|can|must|should)))\s+)"
-)
-_SEEK = (
-    r"(?:find|get|give|obtain|reach|derive|calculate|compute|determine|figure|work|check|verify"
-    r"|confirm|know|see|express|present|write|provide|explain|solve|simplify|round|estimate)"
-)
-_ARTICLE = r"(?:(?:the|an?|this|our|my|your|its|each)\s+)?(?:[a-z]+\s+)?"
-_NOT_STATED = re.compile(
-    # A verb: "to answer the question", "let me answer".
-    r"(?:\b(?:to|i|we|can|must|should|will|let'?s|let\s+(?:us|me)|(?:i|we)'ll)"
-    r"(?:\s+(?:now|then|first|try|to))*\s*\Z"
-    # What is sought: "let's find the answer step by step", "Find the answer".
-    rf"|{_AIM}(?:[a-z]+\s+)?{_SEEK}(?:\s+(?:out|for|down))?\s+{_ARTICLE}\Z"
-    # What is supposed: "if the answer is", "suppose that the answer is".
-    r"|\b(?:if|whether|unless|suppos(?:e|ing)|assum(?:e|ing)|imagine|when(?:ever)?|could|would"
-    rf"|might|may)\b(?:\s+that)?[\s,]+{_ARTICLE}\Z)",
-    re.IGNORECASE,
-)
-
-
-def statements(text: str) -> Iterator[list[tuple[int, str]]]:
-    """Each statement of a text as the verbs, colons and signs behind "answer": where each ends, and
-    what it is. A sentence without one states nothing, nor does one that seeks an answer or supposes
-    one: "to find the answer: ...", "if the answer is 5, ..."."""
-    for found in _ANSWER.finditer(text):
-        sentence = _SENTENCE.match(text, found.end())
-        end = sentence.end() if sentence else found.end()
-        links = [(link.end(), link[0]) for link in _LINK.finditer(text, found.end(), end)]
-        if links and is_stated(text, found.start()):
-            yield links
-
-
-def is_stated(text: str, at: int) -> bool:
-    """Whether the words before a position leave what follows it neither sought nor supposed."""
-    before = _BEFORE.search(text[max(0, at - 80) : at])
-    return before is None or not _NOT_STATED.search(before[0])

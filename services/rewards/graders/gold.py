@@ -24,7 +24,8 @@ from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
 from services.metrics.tool_calls import Sample as CallSample
 from services.rewards.answers.boxes import last_box
 from services.rewards.answers.choices import LETTERS, option_of
-from services.rewards.answers.numbers import ARITHMETIC, integer_of, stated_number
+from services.rewards.answers.numbers import stated_number
+from services.rewards.answers.numerals import ARITHMETIC, integer_of
 from services.rewards.interface import RewardFailed, Sample, Score
 
 

@@ -78,6 +78,20 @@ B = [
     "If the answer is A, there is a contradiction. Therefore it must be B.",
     "Suppose the correct answer is A. That fails, so it has to be B.",
     "B is the final answer. A is close.",
+    "B \u2013 Lima",
+    "**B \u2014 Lima**",
+    "Answer: B \u2013 Lima",
+    "Answer: Lima (B)",
+    "The correct answer is **Lima (B)**.",
+    "The answer is the second option, B.",
+    "B. Lima\n\nExplanation: A. Rome is in Italy.",
+    "The answer is not A but B.",
+    "The answer is not A, it is B.",
+    "The wrong answer is A; pick B.",
+    "Since A is wrong the answer is B.",
+    "So we get the answer: B. Option A is wrong since C is too small.",
+    "Therefore, we find the answer is B. Options A and C fail.",
+    "So I can answer: B\n\nOption A is wrong.",
 ]
 
 
@@ -115,6 +129,17 @@ def test_the_option_is_read(answer: str) -> None:
         "Answer choices: A. Rome",
         "If the answer is A, there is a contradiction.",
         "Let us check whether the answer is A.",
+        "The incorrect answer is A.\nThe rest follows: C",
+        "A common wrong answer is A. But photosynthesis needs light, thus C.",
+        "We can rule out option A. That leaves C, which fits best.",
+        "First I would eliminate option A. I am left with C.",
+        "I would not choose A. C it is.",
+        "Hepatitis A is the right diagnosis only if it is acute; that is C.",
+        "It is false that A is correct.",
+        "The answer that is wrong is A",
+        "The answer is A? No.",
+        "Answer: Rome (A) or Lima (B)",
+        "A. Rome\nB. Lima\n\nThe list ends.",
     ],
 )
 def test_what_names_no_option_or_several_is_no_choice(answer: str) -> None:
