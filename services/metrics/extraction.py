@@ -37,15 +37,22 @@ class Extraction:
 def strip_reasoning(text: str, ends: Sequence[str] = REASONING_ENDS) -> str:
     """The text behind the last of ``ends``, up to reasoning that begins there and has no end.
 
-    Reasoning begins at the start of a line with the opening tag of one of ``ends``: ``<think>`` of
-    ``</think>``. A text that was cut off within its reasoning has no answer. A chat template may
-    open the reasoning in the prompt, so only its end need be in the text.
+    Reasoning begins with the opening tag of one of ``ends``, ``<think>`` of ``</think>``: at the
+    start of a line or of a sentence, or directly before a word or the end of its line. A tag that
+    stands in quotes, or as a word within a sentence, is only spoken of. A text that was cut off
+    within its reasoning has no answer. A chat template may open the reasoning in the prompt, so
+    only its end need be in the text.
     """
     text = text[max((at + len(end) for end in ends if (at := text.rfind(end)) >= 0), default=0) :]
     begins = [end.replace("/", "", 1) for end in ends if "/" in end]
     if not begins:
         return text
-    unended = re.search(rf"^[ \t]*(?:{'|'.join(map(re.escape, begins))})", text, re.MULTILINE)
+    tag = f"(?:{'|'.join(map(re.escape, begins))})"
+    unended = re.search(
+        rf"(?:^|(?<=[.!?:;,)\]*]))[ \t]*{tag}(?![`\"'])|(?<![`\"']){tag}(?=\w|[ \t]*\n)",
+        text,
+        re.MULTILINE,
+    )
     return text[: unended.start()] if unended else text
 
 

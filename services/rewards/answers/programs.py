@@ -5,6 +5,7 @@ import builtins
 import re
 from collections.abc import Collection, Sequence
 from itertools import chain
+from sys import stdlib_module_names
 
 from services.contracts.sandbox.programs import Language
 from services.metrics.fences import Block, fenced_blocks
@@ -89,20 +90,54 @@ def _defines(program: str, name: str) -> bool:
 
 
 def _only_tests(program: str) -> bool:
-    """Whether a block of Python is nothing but tests: assertions, or functions and classes that
-    are named as tests are, beside imports, data and calls."""
+    """Whether a block of Python is nothing but tests of another block.
+
+    It asserts something, or has functions and classes that are named as tests are, and no others.
+    It needs a name that it does not define itself, for that is what it tests, and it reads no
+    input. A program that checks its own input with an assertion, or whose function for a test case
+    is called ``test``, is none.
+    """
     try:
-        body = ast.parse(program).body
+        tree = ast.parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     definitions = [
         each.name
-        for each in body
+        for each in tree.body
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
-    if definitions:
-        return all(map(_TEST_NAME.match, definitions))
-    return any(isinstance(each, ast.Assert) for each in body)
+    is_test = (
+        all(map(_TEST_NAME.match, definitions))
+        if definitions
+        else any(isinstance(each, ast.Assert) for each in tree.body)
+    )
+    nodes = list(ast.walk(tree))
+    return (
+        is_test
+        and not any(map(_reads_input, nodes))
+        and bool(needed_names([program]) or any(map(_imports_other, nodes)))
+    )
+
+
+def _reads_input(node: ast.AST) -> bool:
+    match node:
+        case ast.Name(id="input" | "stdin", ctx=ast.Load()):
+            return True
+        case ast.Attribute(attr="stdin", ctx=ast.Load()):
+            return True
+        case ast.Call(func=ast.Name(id="open"), args=[ast.Constant(value=0 | "/dev/stdin"), *_]):
+            return True
+        case ast.Import(names=names):
+            return any(each.name == "fileinput" for each in names)
+    return False
+
+
+def _imports_other(node: ast.AST) -> bool:
+    """Whether it imports names from a module that is not part of Python, as tests do whose program
+    is in a file."""
+    if not isinstance(node, ast.ImportFrom):
+        return False
+    return bool(node.level) or (node.module or "").partition(".")[0] not in stdlib_module_names
 
 
 def _is_code(block: Block) -> bool:

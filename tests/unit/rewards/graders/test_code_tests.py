@@ -73,6 +73,7 @@ TESTS = [
     "def test_add():\n    assert add(1, 2) == 3\n\ntest_add()",
     "import unittest\n\nclass TestAdd(unittest.TestCase):\n    def test(self):\n        add(1, 2)",
     "assert add(1, 2) == 3\nprint('passed')",
+    "from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3",
 ]
 
 
@@ -83,6 +84,22 @@ def test_a_block_that_only_tests_is_not_the_program(solution: str, tests: str) -
     for defines in (False, True):
         assert last_program([text], Language.PYTHON, defines=defines) == solution
     assert last_program([f"```python\n{tests}\n```"], Language.PYTHON) == tests
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "n = int(input())\nassert 1 <= n <= 10**18\nprint(n * (n - 1) // 2)",
+        "def test(n):\n    return n\n\nprint(test(int(input())))",
+        "def test_case():\n    print(input())\n\nfor _ in range(int(input())):\n    test_case()",
+        "import sys\n\ndef tests():\n    return sys.stdin.read()\n\nprint(tests())",
+        "rows = open(0).read().split()\nassert rows\nprint(len(rows))",
+        "n = 5\nassert n > 0\nprint(n)",
+    ],
+)
+def test_a_program_that_asserts_or_is_named_as_a_test_is_no_test(program: str) -> None:
+    text = f"Slow:\n```python\nprint(sum(range(int(input()))))\n```\n```python\n{program}\n```"
+    assert last_program([text], Language.PYTHON) == program
 
 
 @pytest.mark.parametrize(
