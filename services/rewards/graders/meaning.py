@@ -107,9 +107,15 @@ class TokenF1:
     """The highest token F1 of the answer and a gold. Rajpurkar et al. 2016, arXiv:1606.05250."""
 
     async def score(self, sample: Sample) -> Score:
-        """Compare the model's last turn, without its reasoning."""
+        """Compare the model's last turn, without its reasoning.
+
+        An empty answer is right for an empty gold alone, not for one of which no words are left
+        ("A", "%").
+        """
         if not sample.gold:
             raise RewardFailed("the row has no gold")
+        if not sample.answer.strip():
+            return Score(float(any(not gold.strip() for gold in sample.gold)))
         answer = normalize(sample.answer).split()
         return Score(max(token_f1(answer, normalize(gold).split()) for gold in sample.gold))
 

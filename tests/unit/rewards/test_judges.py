@@ -211,6 +211,15 @@ def test_an_unknown_label_is_an_error(server: ScriptedServer) -> None:
         ("Accuracy score: 9", 9.0),
         ("Score:\n**8/10**", 8.0),
         ("| Score | 8 |", 8.0),
+        ('{"reasoning": "good", "final_score": 7}', 7.0),
+        ('{"overallScore": 8, "style_score": 2}', 8.0),
+        ('{"relevance_score": 8, "max_score": 10, "reason": "x"}', 8.0),
+        ('The call {"name": "f", "arguments": {"a": 1} lacks a brace.\nScore: 2', 2.0),
+        ('{"a": <b>} is malformed.\n{"score": 3} it is', 3.0),
+        ("Score:\n7 - good answer", 7.0),
+        ("Score:\n7. The answer is good", 7.0),
+        ("Clarity score: 9\nOverall: 7", 7.0),
+        ("Clarity score: 9\nOverall: 7\nScore: 6", 6.0),
     ],
 )
 def test_scores_are_parsed_from_typical_judge_replies(text: str, number: float) -> None:
@@ -235,6 +244,13 @@ def test_scores_are_parsed_from_typical_judge_replies(text: str, number: float) 
         "A score: 1 means useless, a score: 5 means partly right, and a score: 10",
         "Score 1: useless. Score 5: right.",
         "## Score\n\n1. It is right.",
+        "Score:\n1. It is right.\n2. It is brief.",
+        "Score: 7,5",
+        "Score: 70%",
+        '{"clarity_score": 9, "style_score": 2}',
+        '{"reason": "a\nScore: 2',
+        'So a score: 2.\n```json\n{"steps": ["x"\n```\nThat is all.',
+        'A first {"score": 2}, then {"score": 9\nas I said.',
     ],
 )
 def test_an_ambiguous_score_is_a_parse_error(text: str) -> None:
@@ -242,6 +258,12 @@ def test_an_ambiguous_score_is_a_parse_error(text: str) -> None:
         read_number(text, "result", 0, 10)
 
     assert caught.value.kind is RewardFailureKind.MODEL_PARSE
+
+
+def test_a_percentage_is_read_on_a_scale_up_to_1_or_100() -> None:
+    assert read_number("Score: 1%", "score", 0, 1) == 0.01
+    assert read_number("Score: 85 %", "score", 0, 100) == 85.0
+    assert read_number("Score: 0.85", "score", 0, 1) == 0.85
 
 
 TENTHS = st.integers(0, 100).map(lambda tenths: tenths / 10)

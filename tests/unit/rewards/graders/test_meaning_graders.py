@@ -119,6 +119,12 @@ def test_words_are_compared_as_squad_does() -> None:
     assert found == pytest.approx([1.0, 4 / 7, 0.0, 0.0, 1.0])
 
 
+def test_an_empty_answer_is_right_for_an_empty_gold_alone() -> None:
+    cases = [("", "A"), (" \n", "%"), ("<think>A", "A"), ("", ""), ("a", "A")]
+    found = [score.value for score in scores(TokenF1Grader(), cases)]
+    assert found == [0.0, 0.0, 0.0, 1.0, 1.0]
+
+
 @given(WORDS, WORDS)
 def test_f1_is_a_symmetric_share(left: list[str], right: list[str]) -> None:
     value = token_f1(left, right)
