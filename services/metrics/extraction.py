@@ -80,13 +80,19 @@ def extract_json(
     return stated or Extraction(ExtractionOutcome.NO_JSON)
 
 
-def extract_all(text: str, fits: Callable[[Any], bool]) -> Extraction:
+def extract_all(
+    text: str, fits: Callable[[Any], bool], is_whole: Callable[[Any], bool]
+) -> Extraction:
     """Find all JSON values of a text that fit, such as calls; ``value`` lists them in its order.
 
     After the reasoning, the most explicit form that has one counts: ``<tool_call>`` tags (the
     convention of Hermes and Qwen), the last of which may be open, else fences, else balanced
     objects and arrays. A tag beside others whose content does not fit makes the text invalid: that
     call is not left out.
+
+    Outside of tags a value for which ``is_whole`` holds, such as a list of all calls, counts once
+    where it is stated again: as a plan, and then as the answer. Other values count as often as they
+    are stated.
     """
     text = strip_reasoning(text)
     tagged = [_parse(written) for written in _TAGGED.findall(text)]
@@ -96,10 +102,21 @@ def extract_all(text: str, fits: Callable[[Any], bool]) -> Extraction:
         values = list(filter(fits, parsed))
         if values and found is tagged and len(values) < len(tagged):
             return Extraction(ExtractionOutcome.INVALID_JSON)
+        if values and found is not tagged:
+            values = list(_without_repetitions(values, is_whole))
         if values:
             return Extraction(ExtractionOutcome.PARSED, values)
     is_none = extract_json(text).outcome is ExtractionOutcome.NO_JSON
     return Extraction(ExtractionOutcome.NO_JSON if is_none else ExtractionOutcome.INVALID_JSON)
+
+
+def _without_repetitions(values: list[Any], is_whole: Callable[[Any], bool]) -> Iterator[Any]:
+    stated: set[str] = set()
+    for value in values:
+        written = json.dumps(value, sort_keys=True)
+        if not (is_whole(value) and written in stated):
+            yield value
+        stated.add(written)
 
 
 def has_path(path: str) -> Callable[[Any], bool]:

@@ -53,7 +53,7 @@ def outcomes(rows: Sequence[Row]) -> dict[str, int]:
 def predict(text: str, path: str) -> tuple[Calls, ExtractionOutcome]:
     """All calls that a model's text states, as `extract_all` finds them; none unless it states
     valid ones."""
-    found = extract_all(text, lambda value: _has_calls(value, path))
+    found = extract_all(text, lambda value: _has_calls(value, path), is_whole=lambda _: True)
     if found.outcome is not ExtractionOutcome.PARSED:
         return [], found.outcome
     return [

@@ -32,7 +32,11 @@ def calls_of(text: str) -> list[Call] | None:
     found = _python(written)
     if found is not None:
         return found
-    extracted = extract_all(text, lambda value: _json_calls(value) is not None)
+    extracted = extract_all(
+        text,
+        lambda value: _json_calls(value) is not None,
+        is_whole=lambda value: isinstance(value, list),
+    )
     if extracted.outcome is not ExtractionOutcome.PARSED:
         return None
     return [call for value in extracted.value for call in _json_calls(value) or ()]

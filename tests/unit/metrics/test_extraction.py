@@ -158,7 +158,7 @@ def tag(text: str) -> str:
     ],
 )
 def test_all_values_of_the_most_explicit_form_are_found(text: str, calls: list[int] | None) -> None:
-    found = extract_all(text, is_call)
+    found = extract_all(text, is_call, lambda _: False)
     assert (found.outcome is ExtractionOutcome.PARSED) == (calls is not None)
     assert [each["call"] for each in found.value or ()] == (calls or [])
 
@@ -177,4 +177,19 @@ def test_as_many_values_are_found_as_are_stated(
     stated = [{"call": value} for value in values]
     text = "".join(FORMS[form](json.dumps(each)) for each in stated)
     draft = f"<think>{text}</think>" if is_drafted else ""
-    assert extract_all(f"{draft}So:\n{text}", is_call).value == stated
+    assert extract_all(f"{draft}So:\n{text}", is_call, lambda _: False).value == stated
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3), st.sampled_from(["fences", "lines"]))
+def test_a_whole_list_that_is_stated_again_counts_once(values: list[object], form: str) -> None:
+    stated = [{"call": value} for value in values]
+    plan, answer = (f"{word}:\n{FORMS[form](json.dumps(stated))}" for word in ("Plan", "So"))
+    found = extract_all(plan + answer, lambda value: isinstance(value, list), lambda _: True)
+    assert found.value == [stated]
+    again = extract_all(plan + answer, lambda value: isinstance(value, list), lambda _: False)
+    assert again.value == [stated, stated]
+    twice = "".join(map(tag, [json.dumps(stated)] * 2))
+    assert extract_all(twice, lambda value: isinstance(value, list), lambda _: True).value == [
+        stated,
+        stated,
+    ]

@@ -356,6 +356,8 @@ def test_all_lists_of_an_answer_count_together() -> None:
     assert not grade(ToolCallsGrader(), f"{extra}\n\nthen\n\n{gold}", gold).correct
     assert not grade(ToolCallsGrader(), f"{gold}\n\nthen\n\n{extra}", gold).correct
     assert grade(ToolCallsGrader(), f"<think>{extra}</think>{gold}", gold).correct
+    assert grade(ToolCallsGrader(), f"Plan: {gold}\nFinal answer:\n{gold}", gold).correct
+    assert not grade(ToolCallsGrader(), f"{gold[:-1]}, {gold[1:]}", gold).correct
     both = '[{"toolName": "a"}, {"toolName": "b"}]'
     tagged = "".join(f'<tool_call>[{{"toolName": "{tool}"}}]</tool_call>' for tool in "ab")
     assert grade(ToolCallsGrader(), tagged, both).correct
