@@ -39,9 +39,10 @@ class RegexGrader(Request):
 class NumericGrader(Request):
     """Correct when the number that the answer states equals the gold within the tolerances.
 
-    It is that of the last box, else the one behind the first #### with nothing but a number and its
-    unit (headings have more), else that of the last sentence that states the answer, else the last
-    number of the text.
+    It is that of the last <answer>, else of the last box, else the one behind the first #### with
+    a number, its unit and a remark (headings have more), else that of the last sentence that states
+    the answer, else the last number of the text that is not denied. Several values, and a
+    calculation without its result, are none.
     """
 
     type: Literal["numeric"] = "numeric"
@@ -84,9 +85,9 @@ class ChoiceGrader(Request):
 
     The letter is that of the last <answer>, the last box that names an option, or the answer in
     JSON, else the one that the last sentence about the answer states, the only one that is called
-    right or chosen, or the one that the whole answer consists of or begins with, as in "(B)" or
-    "B) Lima". Several different letters are no choice, and a letter within prose, such as the
-    article "A", is never read.
+    right or chosen and not denied, or the one that the whole answer consists of or begins with, as
+    in "(B)" or "B) Lima". Several different letters are no choice, and a letter within prose, such
+    as the article "A", is never read.
     """
 
     type: Literal["choice"] = "choice"

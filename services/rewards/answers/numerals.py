@@ -14,6 +14,8 @@
 - ``thousand``, ``million``, ``billion`` and ``trillion`` multiply: ``$5 million`` is 5,000,000;
 - two units of one kind are one value in the larger: ``2 hours 30 minutes`` is 2.5, and
   ``5 feet 6 inches`` is 5.5;
+- a time of two digits behind the colon is its hours (``7:30`` is 7.5), another ratio its quotient
+  (``3:1`` is 3);
 - a percent sign is ignored: ``45%`` is 45.
 
 No numbers are the exponents of units and names (``5 km^2``, ``5 km²``) and digits within their
@@ -115,6 +117,7 @@ _COMPOUND = tuple(
     )
     for unit, part, parts in _PARTS
 )
+_TIME = re.compile(r"(?<![\d.,:/])(\d{1,18}):(\d{1,18})(?![\d:/]|[.,]\d)")
 _INTEGER = re.compile(r"\s*[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})\s*")
 
 
@@ -132,6 +135,7 @@ def tidy(text: str) -> str:
     text = _MIXED.sub(_as_fraction, _FRACTION.sub(_as_latex_fraction, text))
     text = _TEN.sub(r"1e\1", _TIMES_TEN.sub(r"e\1", text))
     text = _DIGIT_OF_WORD.sub(r"\1", _POWER_OF_NAME.sub("", _POWER.sub(_as_value, text)))
+    text = _TIME.sub(_as_hours, text)
     for pattern, parts in _COMPOUND:
         text = pattern.sub(partial(_in_larger_unit, parts=parts), text)
     return _SCALED.sub(_as_scaled, text)
@@ -198,6 +202,13 @@ def _as_fraction(written: re.Match[str]) -> str:
     if over >= under:
         return written[0]
     return _ratio(int(written["whole"]) + Fraction(over, under))
+
+
+def _as_hours(written: re.Match[str]) -> str:
+    first, second = map(int, written.groups())
+    if len(written[2]) == 2 and second < 60:
+        return _ratio(first + Fraction(second, 60))
+    return _ratio(Fraction(first, second)) if second else written[0]
 
 
 def _in_larger_unit(written: re.Match[str], parts: int) -> str:

@@ -66,7 +66,10 @@ _NOT = (
     r"(?:not|never|cannot|neither|nor|hardly|nobody|no\s+one"
     r"|(?:is|are|was|were|do|does|did|ca|wo|would|should|could|must)n['\u2019]?t)"
 )
-_FALSE = r"(?:wrong|incorrect|false|untrue|mistaken|mistake|impossible|unlikely|doubt(?:ful)?)"
+_FALSE = (
+    r"(?:wrong|incorrect|false|untrue|mistaken|mistake|impossible|unlikely|doubtful"
+    r"|(?<!no\s)(?<!without\s)doubt)"
+)
 _OTHER = (
     rf"(?:{_FALSE}|bad|worst|least|erroneous|invalid|inaccurate|naive|tempting|trap|first|initial"
     r"|original|previous|earlier|former|old|other|another|alternative|no)"

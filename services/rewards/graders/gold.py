@@ -210,9 +210,10 @@ class NumericMatch:
         self._relative = Decimal(str(relative_tolerance))
 
     def check_gold(self, gold: str) -> None:
-        """Raise ``InvalidRequest`` when the gold contains no number."""
+        """Raise ``InvalidRequest`` when the gold contains no number, or states several."""
         if stated_number(gold) is None:
-            raise InvalidRequest(f"the gold {gold[:80]!r} contains no number", param="gold")
+            message = f"the gold {gold[:80]!r} contains no number, or states several"
+            raise InvalidRequest(message, param="gold")
 
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
         """Grade the number that the answer states; ``extracted`` is the number in ASCII."""

@@ -10,8 +10,10 @@ from itertools import islice, product
 
 import pytest
 
+from services.contracts.rewards.graders import NumericGrader
 from services.rewards.answers.choices import option_of
 from services.rewards.answers.numbers import stated_number
+from services.rewards.graders.gold import matcher
 
 STATING = {  # what stands before a statement, and the number that it leaves to be read
     "": None,
@@ -24,6 +26,7 @@ STATING = {  # what stands before a statement, and the number that it leaves to 
     "It is not 7, so ": None,
     "We cannot stop here. ": None,
     "Not only do we know that, but ": None,
+    "There is no doubt that ": None,
 }
 DENYING = (
     *("I do not think that ", "I don't believe ", "It is false that ", "It isn't true that "),
@@ -76,6 +79,8 @@ NUMBERS = {
     "25 g CO2": "25",
     "2 hours 30 minutes": "2.5",
     "5 feet and 6 inches": "5.5",
+    "7:30": "7.5",
+    "3:1": "3",
     "about 18": "18",
     "x = 18": "18",
     "9 * 2 = 18": "18",
@@ -150,6 +155,14 @@ def test_a_stated_letter_is_read_and_a_denied_one_never(written: str) -> None:
         if found != ("B" if holds else None):
             wrong.append((text, holds, found))
     assert wrong == []
+
+
+@pytest.mark.parametrize("gold", NUMBERS)
+def test_a_number_equals_a_gold_if_both_mean_the_same(gold: str) -> None:
+    grader = matcher(NumericGrader(relative_tolerance=0.0))
+    for written, template in product(NUMBERS, ("{}", "It is {}.", "The answer is {}.", "#### {}")):
+        is_right = grader.grade(template.format(written), [gold]).correct
+        assert is_right == (Decimal(NUMBERS[written]) == Decimal(NUMBERS[gold])), written
 
 
 CALLED = {  # what is said of a value, and whether it states it as the answer
