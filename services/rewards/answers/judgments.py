@@ -112,6 +112,7 @@ def _objects(text: str) -> tuple[list[Mapping[str, Any]], str]:
     objects: list[Mapping[str, Any]] = []
     around: list[str] = []
     end = 0
+    is_closed = text.rstrip("` \n\t").endswith("}")
     while begin := _OBJECT.search(text, end):
         try:
             value, stop = _DECODER.raw_decode(text, begin.start())
@@ -120,7 +121,7 @@ def _objects(text: str) -> tuple[list[Mapping[str, Any]], str]:
         except json.JSONDecodeError as error:
             behind = _BEHIND_BROKEN.search(text, error.pos)
             is_quoted = error.msg.startswith("Expecting")
-            if behind is None or not is_quoted or text.rstrip("` \n\t").endswith("}"):
+            if behind is None or not is_quoted or is_closed:
                 raise
             # What is before it may be a draft, of which it is the verdict.
             objects, around, end = [], [], behind.start()

@@ -117,6 +117,9 @@ _COMPOUND = tuple(
     )
     for unit, part, parts in _PARTS
 )
+_OF_SEVERAL_UNITS = re.compile(
+    rf"\d\s*(?:{'|'.join(unit for unit, _, _ in _PARTS)})\b,?\s*(?:and\s+)?\d", re.IGNORECASE
+)
 _TIME = re.compile(r"(?<![\d.,:/])(\d{1,18}):(\d{1,18})(?![\d:/]|[.,]\d)")
 _INTEGER = re.compile(r"\s*[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})\s*")
 
@@ -133,11 +136,13 @@ def tidy(text: str) -> str:
     )
     text = _GROUP_SPACE.sub("", text)
     text = _MIXED.sub(_as_fraction, _FRACTION.sub(_as_latex_fraction, text))
-    text = _TEN.sub(r"1e\1", _TIMES_TEN.sub(r"e\1", text))
-    text = _DIGIT_OF_WORD.sub(r"\1", _POWER_OF_NAME.sub("", _POWER.sub(_as_value, text)))
-    text = _TIME.sub(_as_hours, text)
-    for pattern, parts in _COMPOUND:
-        text = pattern.sub(partial(_in_larger_unit, parts=parts), text)
+    if "^" in text:
+        text = _TEN.sub(r"1e\1", _TIMES_TEN.sub(r"e\1", text))
+        text = _POWER_OF_NAME.sub("", _POWER.sub(_as_value, text))
+    text = _TIME.sub(_as_hours, _DIGIT_OF_WORD.sub(r"\1", text))
+    if _OF_SEVERAL_UNITS.search(text):
+        for pattern, parts in _COMPOUND:
+            text = pattern.sub(partial(_in_larger_unit, parts=parts), text)
     return _SCALED.sub(_as_scaled, text)
 
 

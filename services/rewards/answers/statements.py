@@ -28,6 +28,7 @@ What may follow a value is told where values are read: for numbers in `numbers`,
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ BE = (
 
 CHARACTERS = 120
 """Before a position, and behind a label, more are not read."""
+
+MAX_LABELS = 1_000
+"""Of more labels in a text, the last ones are read."""
 
 _LABEL = re.compile(
     r"(?:\banswer(?!\w|\s+(?:choices|options)\b)|\bans\b|答案|正解|答え|정답|\bantwort\b"
@@ -157,7 +161,7 @@ class Place(NamedTuple):
 def statements(text: str) -> Iterator[list[Place]]:
     """For each label with a link, the last first, the places of its value: those behind "to be"
     and colons if it has any, else those behind equals signs."""
-    for label in reversed(list(_LABEL.finditer(text))):
+    for label in reversed(deque(_LABEL.finditer(text), maxlen=MAX_LABELS)):
         links = list(_links(text, label.start(), label.end()))
         if links:
             yield links
@@ -172,6 +176,8 @@ def _links(text: str, begin: int, end: int) -> Iterator[Place]:
     found = [
         link for link in found if link[0] != "=" or not text[end : link.start()].strip(" *_`$")
     ] or found
+    if not found:
+        return
     clause = _clause(text, begin)
     is_supposed = bool(_SUPPOSED.search(clause))
     is_denied = bool(_DENIED.search(clause))
