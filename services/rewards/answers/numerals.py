@@ -146,6 +146,11 @@ def tidy(text: str) -> str:
     return _SCALED.sub(_as_scaled, text)
 
 
+def has_number(text: str) -> bool:
+    """Whether a text has a number that can be read."""
+    return any(read(number) for number in NUMBER.finditer(tidy(text)))
+
+
 def integer_of(text: str) -> int | None:
     """The integer that a text consists of, of at most 18 digits."""
     found = _INTEGER.fullmatch(tidy(plain(text)))

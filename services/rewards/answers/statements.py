@@ -185,7 +185,7 @@ def _links(text: str, begin: int, end: int) -> Iterator[Place]:
     after = end
     for number, link in enumerate(found):
         is_but = link[0][:3].lower() == "but"
-        denies_before = number > 0 and (is_denied or is_negated_behind(text, after))
+        denies_before = number > 0 and (is_denied or _is_negated_behind(text, after))
         if is_but and not denies_before:
             continue
         # A denied label denies its first value; what is behind a comma or "but" is another one.
@@ -194,7 +194,7 @@ def _links(text: str, begin: int, end: int) -> Iterator[Place]:
         is_denied = is_denied or bool(_DENIES.search(behind[-1] if behind else between))
         is_denied = is_denied or link["denied"] is not None
         after = link.end()
-        holds = not (is_supposed or is_denied or is_negated_behind(text, after))
+        holds = not (is_supposed or is_denied or _is_negated_behind(text, after))
         yield Place(after, holds, is_sought and link[0] in ":=")
 
 
@@ -229,7 +229,7 @@ def is_refuted(text: str, at: int) -> bool:
     return bool(_REFUTED.match(text, at))
 
 
-def is_negated_behind(text: str, at: int) -> bool:
+def _is_negated_behind(text: str, at: int) -> bool:
     """Whether "not" or its like stands directly behind a position."""
     return bool(_NEGATED_AHEAD.match(text, at))
 

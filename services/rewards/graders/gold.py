@@ -25,7 +25,7 @@ from services.metrics.tool_calls import Sample as CallSample
 from services.rewards.answers.boxes import last_box
 from services.rewards.answers.choices import LETTERS, option_of
 from services.rewards.answers.numbers import stated_number
-from services.rewards.answers.numerals import ARITHMETIC, integer_of
+from services.rewards.answers.numerals import ARITHMETIC, has_number, integer_of
 from services.rewards.interface import RewardFailed, Sample, Score
 
 
@@ -210,10 +210,10 @@ class NumericMatch:
         self._relative = Decimal(str(relative_tolerance))
 
     def check_gold(self, gold: str) -> None:
-        """Raise ``InvalidRequest`` when the gold contains no number, or states several."""
+        """Raise ``InvalidRequest`` when the gold contains no number, or states no single one."""
         if stated_number(gold) is None:
-            message = f"the gold {gold[:80]!r} contains no number, or states several"
-            raise InvalidRequest(message, param="gold")
+            what = "states no single number" if has_number(gold) else "contains no number"
+            raise InvalidRequest(f"the gold {gold[:80]!r} {what}", param="gold")
 
     def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
         """Grade the number that the answer states; ``extracted`` is the number in ASCII."""

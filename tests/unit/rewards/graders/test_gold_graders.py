@@ -245,6 +245,8 @@ def test_numeric_rejects_a_gold_without_a_number() -> None:
     grader.check_gold("#### 18")
     with pytest.raises(InvalidRequest, match="'eighteen' contains no number"):
         grader.check_gold("eighteen")
+    with pytest.raises(InvalidRequest, match=r"'Answer: 1 or 2' states no single number"):
+        grader.check_gold("Answer: 1 or 2")
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6), st.sampled_from(["", ","]))
