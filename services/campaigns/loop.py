@@ -89,6 +89,6 @@ def _lost(feedback: Feedback) -> str:
     if found is None or not found.left_out:
         return ""
     return (
-        f"; {found.samples} of {found.samples + found.left_out} items were compared, since the "
-        "infrastructure lost the others"
+        f"; {found.samples} of {found.samples + found.left_out} items were compared; the others "
+        "were left out"
     )

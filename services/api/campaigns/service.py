@@ -20,7 +20,7 @@ from services.core.db.tables import CampaignEffectRow, CampaignStepRow
 from services.jobs.campaign_records import REWOUND
 from services.jobs.job import NO_DEVICE, Job, NewJob
 from services.jobs.store import create_job, get_job
-from services.metrics.missing_scores import mean_score
+from services.metrics.missing_scores import ScoredItems, mean_score, stored_scores
 from services.models.registry import require_file
 
 
@@ -75,10 +75,7 @@ def campaign_view(job: Job) -> Campaign:
 def list_loops(session: Session, job: Job) -> list[CampaignLoop]:
     """All loops of a campaign, the base model's first."""
     request = CreateCampaign.model_validate(job.request)
-    return [
-        loop_view(loop, steps, higher_is_better=request.higher_is_better)
-        for loop, steps in outputs_of(session, job.id).items()
-    ]
+    return [loop_view(loop, steps, request) for loop, steps in outputs_of(session, job.id).items()]
 
 
 def outputs_of(session: Session, campaign_id: str) -> dict[int, dict[StepName, dict[str, Any]]]:
@@ -139,16 +136,29 @@ def _call(effect: CampaignEffectRow) -> dict[str, Any]:
     return {**effect.response, **tokens}
 
 
-def _seed_scores(measured: dict[str, Any], *, higher_is_better: bool) -> SeedScores:
-    means = {
-        f"{part}_score": mean_score(measured[part].values(), higher_is_better=higher_is_better)
-        for part in ("search", "final")
+SEARCH, FINAL = "search", "final"
+
+
+def scored_part(measured: dict[str, Any], part: str, samples_per_item: int) -> ScoredItems:
+    """The scores of a measurement's part, or of those of one of its seeds; by how many samples of
+    an item the request asks for, those of earlier versions are understood."""
+    samples = samples_per_item * (len(measured.get("seeds", [])) or 1)
+    return ScoredItems(stored_scores(measured[part], samples), measured.get(f"{part}_worst"))
+
+
+def _means(measured: dict[str, Any], request: CreateCampaign) -> dict[str, float | None]:
+    """The mean of each part."""
+    return {
+        f"{part}_score": mean_score(
+            scored_part(measured, part, request.samples_per_item),
+            higher_is_better=request.higher_is_better,
+        )
+        for part in (SEARCH, FINAL)
     }
-    return SeedScores(seed=measured["seed"], model=measured["model"], **means)
 
 
 def loop_view(
-    loop: int, steps: dict[StepName, dict[str, Any]], *, higher_is_better: bool
+    loop: int, steps: dict[StepName, dict[str, Any]], request: CreateCampaign
 ) -> CampaignLoop:
     """A loop, from the outputs of its finished steps."""
     proposal = steps.get(StepName.PROPOSAL, {})
@@ -156,23 +166,17 @@ def loop_view(
     measured = steps.get(StepName.BASE) or (steps.get(StepName.RUNNING) or {}).get("measurement")
     failed = feedback.get("failed") or {}
     order = list(StepName)
-    means = {
-        part: mean_score(measured[part].values(), higher_is_better=higher_is_better)
-        for part in ("search", "final")
-        if measured
-    }
     return CampaignLoop(
         loop=loop,
         parent=proposal.get("parent"),
         hypothesis=proposal.get("hypothesis") or None,
         steps=sorted(steps, key=order.index),
         model=measured["model"] if measured else None,
-        search_score=means.get("search"),
-        final_score=means.get("final"),
+        **(_means(measured, request) if measured else {}),
         search_left_out=(measured or {}).get("search_left_out", 0),
         final_left_out=(measured or {}).get("final_left_out", 0),
         seeds=[
-            _seed_scores(each, higher_is_better=higher_is_better)
+            SeedScores(seed=each["seed"], model=each["model"], **_means(each, request))
             for each in (measured or {}).get("seeds", [])
         ],
         seeds_note=(measured or {}).get("seeds_note"),

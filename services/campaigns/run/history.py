@@ -41,8 +41,7 @@ def tried(run: CampaignRun, loop: int) -> Tried:
 
 def search_score(run: CampaignRun, measurement: Measurement) -> float | None:
     """Mean over the search part; None if no item has a score and 0 could be the best one."""
-    scores = measurement.search.values()
-    return mean_score(scores, higher_is_better=run.request.higher_is_better)
+    return mean_score(measurement.on_search, higher_is_better=run.request.higher_is_better)
 
 
 def judged_loops(run: CampaignRun) -> list[int]:
@@ -73,11 +72,20 @@ def next_verdict(run: CampaignRun) -> int:
 def measurement_of(run: CampaignRun, loop: int) -> Measurement:
     """The scores of the base model, or of an accepted loop."""
     if loop == 0:
-        return run.finished(0, StepName.BASE, Measurement)
+        return stored(run, run.finished(0, StepName.BASE, Measurement))
     found = run.finished(loop, StepName.RUNNING, Attempt).measurement
     if found is None:
         raise ValueError(f"loop {loop} was accepted without a measurement")
-    return found
+    return stored(run, found)
+
+
+def stored(run: CampaignRun, measured: Measurement) -> Measurement:
+    """A measurement of a finished step, which may be one of an earlier version.
+
+    None stands for an item there of which at least one sample had no score: one of several seeds,
+    or samples, is not enough to tell its score.
+    """
+    return measured.as_stored(run.request.samples_per_item * (len(measured.seeds) or 1))
 
 
 def code_of(run: CampaignRun, loop: int) -> Code | None:

@@ -1,11 +1,14 @@
 """The outputs of steps."""
 
+from typing import Self
+
 from pydantic import Field
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import Comparison, Failure
 from services.contracts.data.datasets import TokenStatistics
+from services.metrics.missing_scores import ScoredItems, Scores, stored_scores
 
 
 class WrongSample(Resource):
@@ -16,28 +19,43 @@ class WrongSample(Resource):
     answer: str
 
 
-Scores = dict[int, float | None]
-"""By item; None where the grader gave no score. Items that the infrastructure lost are absent."""
+class PartScores(Resource):
+    """Scores of a model by item of each part."""
 
-
-class SeedMeasurement(Resource):
-    """Scores of the model of one seed."""
-
-    seed: int
     model: str
     search: Scores
     final: Scores
+    search_worst: float | None = Field(
+        default=None, description="The worst score of a sample of the search part."
+    )
+    final_worst: float | None = Field(
+        default=None, description="The worst score of a sample of the final part."
+    )
+
+    @property
+    def on_search(self) -> ScoredItems:
+        """The scores of the search part."""
+        return ScoredItems(self.search, self.search_worst)
+
+    def as_stored(self, samples: int) -> Self:
+        """The measurement with what scores of earlier versions mean, which took so many samples of
+        an item: see `stored_scores`."""
+        update = {name: stored_scores(getattr(self, name), samples) for name in ("search", "final")}
+        return self.model_copy(update=update)
 
 
-class Measurement(Resource):
+class SeedMeasurement(PartScores):
+    """Scores of the model of one seed."""
+
+    seed: int
+
+
+class Measurement(PartScores):
     """Scores of a model by item of each part; with several seeds, the means of their models.
 
     ``model`` and the wrong samples belong to the first seed.
     """
 
-    model: str
-    search: Scores
-    final: Scores
     wrong: list[WrongSample]
     shares: bool = Field(
         default=False, description="All samples scored 0 or 1, so that scores are shares of them."

@@ -48,13 +48,20 @@ def evaluation_rows(run: CampaignRun, job_id: str, *, with_reason: bool = True) 
         raise StepFailed(Failure.ENVIRONMENT, f"evaluation {job_id} did not succeed{why}")
     path = run.artifacts.job(job_id) / "results.jsonl"
     rows = [row for _, row in read_records(path, ResultRow)]
-    if run.request.compares_correctness:
-        rows = [row.model_copy(update={"score": _share(row)}) for row in rows]
+    by_correctness = run.request.compares_correctness
+    rows = [
+        row.model_copy(update={"score": _score(row, by_correctness=by_correctness)}) for row in rows
+    ]
     return sorted(rows, key=lambda row: row.index)
 
 
-def _share(row: ResultRow) -> float | None:
-    return None if row.correct is None else float(row.correct)
+def _score(row: ResultRow, *, by_correctness: bool) -> float | None:
+    """What a comparison of evaluations takes of a row; one without a grade is not correct."""
+    if by_correctness:
+        return float(row.correct is True)
+    if row.correct is None:
+        return None
+    return float(row.correct) if row.score is None else row.score
 
 
 def trained_model(job: Job) -> str:

@@ -9,17 +9,28 @@ Where answers are sampled, a model that seems better gets a second look first: b
 again with new seeds, and the test is one over all samples, whose noise is smaller.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from services.campaigns.data.benchmark import SEARCH, Parts
 from services.campaigns.run.history import next_verdict
-from services.campaigns.run.records import Measurement, Scores
+from services.campaigns.run.records import Measurement
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import StepFailed
-from services.campaigns.steps.part import PartEvaluation, are_shares, item_means, item_scores
+from services.campaigns.steps.part import (
+    PartEvaluation,
+    are_shares,
+    item_means,
+    item_scores,
+    worst_sample,
+)
 from services.contracts.campaigns.judging import MAX_SEEDS, AcceptancePolicy, AcceptBy
 from services.contracts.campaigns.loops import Comparison, Failure
-from services.metrics.missing_scores import Score, compare_scores, gain_of_scores
+from services.metrics.missing_scores import (
+    ScoredItems,
+    compare_scores,
+    gain_of_scores,
+    worst_given,
+)
 
 BY_INTERVAL = AcceptancePolicy()
 
@@ -34,14 +45,14 @@ def compare_measurements(
     """Compare a model with the best one on the search part; both may have several seeds.
 
     The comparison is clustered by item: samples and seeds of an item are averaged first. Raises
-    `StepFailed` if the infrastructure lost every item of one of them.
+    `StepFailed` if no item is comparable.
     """
     items = _items(measured)
     if items != _items(best):
         raise ValueError(f"{items} and {_items(best)} items are not those of the same part")
     compared = compare(
-        measured.search,
-        best.search,
+        measured.on_search,
+        best.on_search,
         higher_is_better=higher_is_better,
         shares=measured.shares and best.shares,
         policy=policy,
@@ -59,8 +70,8 @@ def _items(measured: Measurement) -> int:
 
 
 def compare(
-    scores: Mapping[int, Score],
-    best: Mapping[int, Score],
+    scores: ScoredItems,
+    best: ScoredItems,
     *,
     higher_is_better: bool,
     shares: bool = False,
@@ -69,24 +80,23 @@ def compare(
     """Compare per-item scores with the best model's, as evaluations are compared.
 
     The model improves as far as the policy has it; by default, if the whole interval of the mean
-    difference is above zero. An item without a score counts as the worst score of both models; one
-    that is absent from either, since the infrastructure lost it, is not compared. ``shares`` says
-    that all scores are shares of samples which scored 0 or 1. Raises `StepFailed` if no item is in
-    both.
+    difference is above zero. A sample without a score counts as the worst one of both models; an
+    item that is absent from either, since the infrastructure lost it, is not compared, nor is one
+    of which an earlier version did not store how many samples have a score. ``shares`` says that
+    all scores are shares of samples which scored 0 or 1. Raises `StepFailed` if no item is left.
     """
-    items = sorted(scores.keys() & best.keys())
+    items = sorted(scores.comparable & best.comparable)
     if not items:
-        message = "the infrastructure lost all items of the search part for one of both models"
+        message = "no item of the search part has samples of both models that can be compared"
         raise StepFailed(Failure.ENVIRONMENT, message)
-    before, after = [best[item] for item in items], [scores[item] for item in items]
-    found = compare_scores(before, after, higher_is_better=higher_is_better, shares=shares)
+    found = compare_scores(best, scores, items, higher_is_better=higher_is_better, shares=shares)
     return Comparison(
         samples=len(items),
         difference=found.difference,
         ci95=found.ci95,
         p_value=found.p_value,
         exact_p_value=found.exact_p_value,
-        gain_p_value=gain_of_scores(before, after, higher_is_better=higher_is_better),
+        gain_p_value=gain_of_scores(best, scores, items, higher_is_better=higher_is_better),
         improves=policy.accepts(found.difference, found.ci95),
     )
 
@@ -118,7 +128,7 @@ def confirmed(
         for name, each in (("candidate", measured), ("best", best))
     }
     candidate, other = (
-        _pooled(each, _measured_again(run, each, begun[name]))
+        _pooled(run, each, _measured_again(run, each, begun[name]))
         for name, each in (("candidate", measured), ("best", best))
     )
     second = compare_measurements(
@@ -200,16 +210,27 @@ def _measured_again(
     """The measurement with the scores of fresh samples alone on the search part."""
     rows = [each.rows() for each in evaluations]
     scores = item_means([item_scores(each, run.request.pass_k) for each in rows])
+    higher = run.request.higher_is_better
+    worst = worst_given(
+        (worst_sample(each, higher_is_better=higher) for each in rows), higher_is_better=higher
+    )
     shares = measured.shares and all(map(are_shares, rows))
-    return _with_search(measured, scores, shares=shares)
+    return _with_search(measured, ScoredItems(scores, worst), shares=shares)
 
 
-def _pooled(first: Measurement, again: Measurement) -> Measurement:
+def _pooled(run: CampaignRun, first: Measurement, again: Measurement) -> Measurement:
     """The measurement over the samples of both, of which there are as many."""
-    return _with_search(first, item_means([first.search, again.search]), shares=again.shares)
+    scores = item_means([first.search, again.search])
+    both = (first.search_worst, again.search_worst)
+    worst = worst_given(both, higher_is_better=run.request.higher_is_better)
+    return _with_search(first, ScoredItems(scores, worst), shares=again.shares)
 
 
-def _with_search(measured: Measurement, scores: Scores, *, shares: bool) -> Measurement:
-    left_out = _items(measured) - len(scores)
-    update = {"search": scores, "search_left_out": left_out, "shares": shares}
+def _with_search(measured: Measurement, found: ScoredItems, *, shares: bool) -> Measurement:
+    update = {
+        "search": found.scores,
+        "search_worst": found.worst,
+        "search_left_out": _items(measured) - len(found.scores),
+        "shares": shares,
+    }
     return measured.model_copy(update=update)

@@ -6,7 +6,7 @@ from services.campaigns.data.benchmark import Parts
 from services.campaigns.data.rows import made_text
 from services.campaigns.llm import prompts
 from services.campaigns.llm.conversation import Conversation
-from services.campaigns.run.history import best_loop, measurement_of, next_verdict
+from services.campaigns.run.history import best_loop, measurement_of, next_verdict, stored
 from services.campaigns.run.records import Attempt, Code, Failed, Feedback, Measurement, Proposal
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
@@ -53,6 +53,7 @@ def judge(
 def _compared(run: CampaignRun, measured: Measurement, parts: Parts) -> Comparison:
     """The comparison with the best model so far; raises `Waiting`, and `StepFailed` if they share
     no item."""
+    measured = stored(run, measured)
     best = measurement_of(run, best_loop(run))
     first = compare_measurements(
         measured,

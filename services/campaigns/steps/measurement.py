@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from services.campaigns.data.benchmark import (
     FINAL,
@@ -27,9 +27,16 @@ from services.campaigns.run.records import Measurement, SeedMeasurement, WrongSa
 from services.campaigns.run.results import ResultRow
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
-from services.campaigns.steps.part import PartEvaluation, are_shares, item_means, item_scores
+from services.campaigns.steps.part import (
+    PartEvaluation,
+    are_shares,
+    item_means,
+    item_scores,
+    worst_sample,
+)
 from services.contracts.campaigns.limits import Limit
 from services.contracts.campaigns.loops import Failure
+from services.metrics.missing_scores import worst_given
 
 SHOWN_SAMPLES = 10
 QUESTION_CHARACTERS = 1000
@@ -65,10 +72,13 @@ def measure(run: CampaignRun, model: str, parts: Parts, seed: int = 0) -> Measur
     search, final = on_search.rows(), on_final.rows(with_reason=False)
     wrong = [row for row in search if row.correct is False]
     random.Random(on_search.begin()).shuffle(wrong)  # noqa: S311 - a sample, not a secret
+    higher = run.request.higher_is_better
     found = Measurement(
         model=model,
         search=item_scores(search, run.request.pass_k),
         final=item_scores(final, run.request.pass_k),
+        search_worst=worst_sample(search, higher_is_better=higher),
+        final_worst=worst_sample(final, higher_is_better=higher),
         wrong=[_shown(row, parts.search) for row in _distinct(wrong)[:SHOWN_SAMPLES]],
         shares=are_shares([*search, *final]),
     )
@@ -161,8 +171,7 @@ def measure_seeds(run: CampaignRun, parts: Parts, models: Models) -> Measurement
     note = f"{len(measured)} of {wanted} seeds: {'; '.join(notes)}" if notes else None
     means = first.model_copy(
         update={
-            "search": item_means([each.search for each in measured]),
-            "final": item_means([each.final for each in measured]),
+            **_pooled(measured, higher_is_better=run.request.higher_is_better),
             "seeds": measured,
             "seeds_note": note,
         }
@@ -200,5 +209,26 @@ def _within_budget(run: CampaignRun, wanted: int) -> tuple[int, Limit | None]:
     return number, limit
 
 
+def _pooled(measured: Sequence[SeedMeasurement], *, higher_is_better: bool) -> dict[str, Any]:
+    """The scores over all seeds."""
+    search_worst, final_worst = (
+        worst_given(each, higher_is_better=higher_is_better)
+        for each in zip(*((one.search_worst, one.final_worst) for one in measured), strict=True)
+    )
+    return {
+        "search": item_means([each.search for each in measured]),
+        "final": item_means([each.final for each in measured]),
+        "search_worst": search_worst,
+        "final_worst": final_worst,
+    }
+
+
 def _of_seed(seed: int, found: Measurement) -> SeedMeasurement:
-    return SeedMeasurement(seed=seed, model=found.model, search=found.search, final=found.final)
+    return SeedMeasurement(
+        seed=seed,
+        model=found.model,
+        search=found.search,
+        final=found.final,
+        search_worst=found.search_worst,
+        final_worst=found.final_worst,
+    )

@@ -1,23 +1,22 @@
 """Evaluates a model on a part of the benchmark with an ordinary evaluation job, and items of which
 the infrastructure lost samples once more.
 
-What is lost again says nothing about the model: such an item has no place among the scores, unlike
+What is lost again says nothing about the model: such a sample has no place among the scores, unlike
 one that the grader could not score, which counts as the worst.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from services.campaigns.data.benchmark import Item, write_rows
 from services.campaigns.gateway import GatewayRefused
 from services.campaigns.run.effects import Effect
-from services.campaigns.run.records import Scores
 from services.campaigns.run.results import ResultRow, evaluation_rows
 from services.campaigns.run.run import CampaignRun
 from services.campaigns.run.signals import BudgetSpent, StepFailed
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.data.files import FilePurpose
+from services.metrics.missing_scores import Score, Scores, mean_of, score_of, worst_given
 from services.metrics.repeated import pass_at_k
 
 SAMPLING_SEEDS = 2**31
@@ -143,7 +142,7 @@ def item_scores(rows: Sequence[ResultRow], pass_k: int | None) -> Scores:
     """The score of each item over its samples: their mean, or pass@k.
 
     Lost samples are left out, as are items of which none remains, or fewer than ``pass_k``. One
-    sample that has no score for another reason leaves the item without one.
+    that has no score for another reason is missing in its item's mean, and not correct in pass@k.
     """
     remaining = _by_item([row for row in rows if row.left_out is None])
     return {
@@ -153,13 +152,16 @@ def item_scores(rows: Sequence[ResultRow], pass_k: int | None) -> Scores:
     }
 
 
-def _score(samples: Sequence[ResultRow], pass_k: int | None) -> float | None:
-    scores = [row.score for row in samples if row.score is not None]
-    if len(scores) < len(samples):
-        return None
+def _score(samples: Sequence[ResultRow], pass_k: int | None) -> Score:
     if pass_k is None:
-        return math.fsum(scores) / len(scores)
+        return score_of([row.score for row in samples])
     return pass_at_k(len(samples), sum(row.correct is True for row in samples), pass_k)
+
+
+def worst_sample(rows: Sequence[ResultRow], *, higher_is_better: bool) -> float | None:
+    """The worst score of a sample that the infrastructure did not lose; None if none has one."""
+    given = (row.score for row in rows if row.left_out is None)
+    return worst_given(given, higher_is_better=higher_is_better)
 
 
 def are_shares(rows: Sequence[ResultRow]) -> bool:
@@ -168,15 +170,13 @@ def are_shares(rows: Sequence[ResultRow]) -> bool:
 
 
 def item_means(of_seeds: Sequence[Scores]) -> Scores:
-    """The mean of each item; one seed without a score leaves the item without one.
+    """The mean of each item.
 
     An item that one seed lost is left out: the models of seeds differ, so that the mean over the
     rest would be one of others.
     """
-    means: Scores = {}
-    for item in of_seeds[0]:
-        if not all(item in scores for scores in of_seeds):
-            continue
-        given = [score for scores in of_seeds if (score := scores[item]) is not None]
-        means[item] = math.fsum(given) / len(given) if len(given) == len(of_seeds) else None
-    return means
+    return {
+        item: mean_of([scores[item] for scores in of_seeds])
+        for item in of_seeds[0]
+        if all(item in scores for scores in of_seeds)
+    }

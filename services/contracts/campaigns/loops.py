@@ -49,7 +49,7 @@ class Comparison(Resource):
     left_out: int = Field(
         default=0,
         description="Number of items that were not compared, because failing infrastructure lost "
-        "their answers or grades.",
+        "their answers or grades, or an earlier version did not store which samples have a score.",
     )
     seeds: int = Field(default=1, description="Number of seeds of the model.")
     best_seeds: int = Field(default=1, description="Number of seeds of the best model so far.")

@@ -45,7 +45,7 @@ class FinalComparison(Resource):
     left_out: int = Field(
         default=0,
         description="Number of items that were not compared, because failing infrastructure lost "
-        "their answers or grades.",
+        "their answers or grades, or an earlier version did not store which samples have a score.",
     )
     base_seeds: int = Field(default=1, description="Number of seeds of the base model.")
     best_seeds: int = Field(default=1, description="Number of seeds of the best model.")

@@ -95,8 +95,8 @@ def _row(loop: CampaignLoop) -> tuple[str | Text, ...]:
         if (second := loop.comparison.second_look) is not None:
             low, high = second.ci95
             gain += f", again {second.difference:+.3f} ({low:+.3f} to {high:+.3f})"
-        lost = max(loop.comparison.left_out, second.left_out if second else 0)
-        gain += f", {lost} items lost" if lost else ""
+        left_out = max(loop.comparison.left_out, second.left_out if second else 0)
+        gain += f", {left_out} items left out" if left_out else ""
     return (
         str(loop.loop),
         "" if loop.parent is None else str(loop.parent),

@@ -64,10 +64,15 @@ class GatewayOfTest(Gateway):
         self._end(name, hours, JobStatus.SUCCEEDED, result={"fine_tuned_model": f"ft:{name}"})
 
     def evaluated(
-        self, name: str, right: int, hours: float = 0.0, lost: Collection[int] = ()
+        self,
+        name: str,
+        right: int,
+        hours: float = 0.0,
+        lost: Collection[int] = (),
+        ungraded: Collection[int] = (),
     ) -> None:
         """End an evaluation whose first ``right`` items are right, but for those that the
-        infrastructure ``lost``."""
+        infrastructure ``lost``, and those that have no grade."""
         items = len(self.files[str(self.bodies[name]["file"])])
         folder = Artifacts(self._campaign.settings.home).job(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,8 +80,13 @@ class GatewayOfTest(Gateway):
             {"index": index, "gold": ["1"], "answer": "1", "score": float(right > index)}
             for index in range(items)
         ]
+        graded = [
+            {**row, "score": None, "correct": None}
+            if row["index"] in ungraded
+            else {**row, "correct": row["score"] == 1.0}
+            for row in rows
+        ]
         nothing = {"answer": None, "score": None, "correct": None, "left_out": OUTAGE}
-        graded = [{**row, "correct": row["score"] == 1.0} for row in rows]
         lines = (json.dumps({**row, **nothing} if row["index"] in lost else row) for row in graded)
         (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines))
         self._end(name, hours, JobStatus.SUCCEEDED, result={})

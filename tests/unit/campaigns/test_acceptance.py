@@ -1,18 +1,38 @@
 """The paired comparison that accepts or rejects a model."""
 
+from collections.abc import Mapping
+
 import pytest
 from pydantic import ValidationError
 
 from services.campaigns.run.records import Measurement
 from services.campaigns.run.signals import StepFailed
-from services.campaigns.steps.acceptance import compare, compare_measurements
+from services.campaigns.steps import acceptance
+from services.campaigns.steps.acceptance import compare_measurements
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.judging import AcceptancePolicy, AcceptBy
+from services.contracts.campaigns.loops import Comparison
+from services.metrics.missing_scores import PartialScore, Score, ScoredItems, score_of
 from tests.support.campaigns.run import REQUEST, measured
 
 
 def scores(right: int, of: int = 40) -> dict[int, float]:
     return {item: float(item < right) for item in range(of)}
+
+
+def compare(
+    candidate: Mapping[int, Score],
+    best: Mapping[int, Score],
+    *,
+    higher_is_better: bool,
+    policy: AcceptancePolicy = acceptance.BY_INTERVAL,
+) -> Comparison:
+    return acceptance.compare(
+        ScoredItems(candidate),
+        ScoredItems(best),
+        higher_is_better=higher_is_better,
+        policy=policy,
+    )
 
 
 def test_a_clear_gain_is_accepted_and_a_loss_is_not() -> None:
@@ -65,14 +85,14 @@ def test_items_that_the_infrastructure_lost_are_not_compared() -> None:
 
 
 def test_models_that_share_no_item_are_not_compared() -> None:
-    with pytest.raises(StepFailed, match="lost all items"):
+    with pytest.raises(StepFailed, match="no item of the search part"):
         compare({0: 1.0}, {1: 0.0}, higher_is_better=True)
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_a_missing_score_counts_as_the_worst_of_both_models(higher_is_better: bool) -> None:
     best = {item: 0.5 + item / 100 for item in range(40)}
-    silent: dict[int, float | None] = dict.fromkeys(best)
+    silent = dict.fromkeys(best, PartialScore(given=0.0, missing=1.0))
 
     worse = compare(silent, best, higher_is_better=higher_is_better)
     better = compare(best, silent, higher_is_better=higher_is_better)
@@ -80,6 +100,44 @@ def test_a_missing_score_counts_as_the_worst_of_both_models(higher_is_better: bo
     assert worse.ci95[1] < 0
     assert worse.difference == pytest.approx(-better.difference)
     assert better.improves
+
+
+def test_a_sample_without_a_score_costs_a_model_that_sample_and_not_its_item() -> None:
+    """Twelve items of sixteen samples: one of each is wrong, or has no score."""
+    wrong: dict[int, Score] = dict.fromkeys(range(12), score_of([1.0] * 15 + [0.0]))
+    ungraded: dict[int, Score] = dict.fromkeys(range(12), score_of([1.0] * 15 + [None]))
+
+    found = compare(wrong, ungraded, higher_is_better=True)
+
+    assert (found.difference, found.gain_p_value, found.improves) == (0.0, 1.0, False)
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_a_sample_without_a_score_is_the_worst_sample_and_not_the_worst_item(
+    higher_is_better: bool,
+) -> None:
+    """As in `temper compare`: samples of -4 and 6 are hidden in items with a mean of 1."""
+    whole = ScoredItems(dict.fromkeys(range(10), 1.0), worst=-4.0 if higher_is_better else 6.0)
+    partial = ScoredItems({item: score_of([1.0, None]) for item in range(10)}, worst=1.0)
+
+    found = acceptance.compare(partial, whole, higher_is_better=higher_is_better)
+
+    assert found.difference == pytest.approx(-2.5)
+
+
+def test_what_an_earlier_version_stored_of_several_samples_is_not_compared() -> None:
+    """There, None stands for an item of which any sample had no score."""
+    base = Measurement.model_validate(
+        {**measured("base", 9), "search": {**measured("base", 9)["search"], "0": None}}
+    )
+    one = Measurement.model_validate(measured("ft", 9))
+
+    several = compare_measurements(one, base.as_stored(16), higher_is_better=True)
+    single = compare_measurements(one, base.as_stored(1), higher_is_better=True)
+
+    assert (several.samples, several.left_out, several.difference) == (9, 1, 0.0)
+    assert (single.samples, single.left_out) == (10, 0)
+    assert single.difference == pytest.approx(0.1), "its only sample had none"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from services.campaigns.run.signals import Waiting
 from services.campaigns.steps.feedback import judge
 from services.campaigns.steps.measurement import FixedModel, measure_seeds, parts_of
 from services.contracts.campaigns.loops import StepName
+from services.metrics.missing_scores import PartialScore
 from tests.support.campaigns.gateway import GatewayOfTest
 from tests.support.campaigns.run import SEARCH_ITEMS, StoredCampaign, measured
 from tests.support.campaigns.scripted_llm import ScriptedLlm
@@ -72,6 +73,16 @@ def test_items_that_are_lost_again_have_no_place_among_the_scores(base: Base) ->
     assert found is not None
     assert sorted(found.search) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     assert found.search_left_out == 1
+    assert Measurement.model_validate_json(found.model_dump_json()) == found
+
+
+def test_an_item_without_a_grade_stays_among_the_scores(base: Base) -> None:
+    base.gateway.evaluated(f"{SEARCH}.again", 3, ungraded=(1,))
+    found = base.go_on()
+
+    assert found is not None
+    assert found.search[4] == PartialScore(given=0.0, missing=1.0)
+    assert (found.search_worst, found.search_left_out) == (0.0, 0)
     assert Measurement.model_validate_json(found.model_dump_json()) == found
 
 

@@ -14,6 +14,7 @@ from services.campaigns.steps.acceptance import FALSE_CAMPAIGNS, at_level, compa
 from services.campaigns.steps.feedback import judge
 from services.campaigns.steps.measurement import parts_of
 from services.contracts.campaigns.loops import Comparison, StepName
+from services.metrics.missing_scores import ScoredItems
 from tests.support.campaigns.gateway import GatewayOfTest
 from tests.support.campaigns.run import NOWHERE, StoredCampaign, measured
 from tests.support.campaigns.scripted_llm import ScriptedLlm
@@ -29,8 +30,8 @@ def sampled(rng: np.random.Generator, chances: Any, samples: int) -> Any:
 
 def compared(scores: Any, best: Any) -> Comparison:
     return compare(
-        dict(enumerate(scores.tolist())),
-        dict(enumerate(best.tolist())),
+        ScoredItems(dict(enumerate(scores.tolist()))),
+        ScoredItems(dict(enumerate(best.tolist()))),
         higher_is_better=True,
         shares=True,
     )

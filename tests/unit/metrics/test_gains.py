@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from services.metrics.gains import gain_p_value
-from services.metrics.missing_scores import gain_of_scores, mean_score
+from services.metrics.missing_scores import (
+    PartialScore,
+    Score,
+    ScoredItems,
+    compare_scores,
+    gain_of_scores,
+    mean_of,
+    mean_score,
+    score_of,
+    stored_scores,
+)
 
 LEVEL = 0.0025
 
@@ -69,12 +79,65 @@ def test_a_few_items_that_lose_all_do_not_make_a_gain_of_the_others() -> None:
 
 
 def test_a_gain_of_lower_scores_is_one_where_lower_is_better() -> None:
-    before, after = [0.9, 0.7, 0.8, None], [0.2, 0.3, 0.1, 0.2]
+    before = ScoredItems({0: 0.9, 1: 0.7, 2: 0.8, 3: score_of([None, None])})
+    after = ScoredItems({0: 0.2, 1: 0.3, 2: 0.1, 3: 0.2})
 
-    assert gain_of_scores(before, after, higher_is_better=False) < 0.05
-    assert gain_of_scores(before, after, higher_is_better=True) == 1.0
+    assert gain_of_scores(before, after, range(4), higher_is_better=False) < 0.05
+    assert gain_of_scores(before, after, range(4), higher_is_better=True) == 1.0
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_no_item_has_no_mean(higher_is_better: bool) -> None:
-    assert mean_score([], higher_is_better=higher_is_better) is None
+    assert mean_score(ScoredItems({}), higher_is_better=higher_is_better) is None
+
+
+SAMPLES = st.lists(st.none() | st.floats(-5, 5), min_size=1, max_size=4)
+
+
+@given(st.lists(st.tuples(SAMPLES, SAMPLES), min_size=1, max_size=6), st.booleans())
+def test_a_missing_sample_is_the_worst_sample_of_both_runs(
+    items: list[tuple[list[float | None], list[float | None]]], higher_is_better: bool
+) -> None:
+    given = [score for item in items for run in item for score in run if score is not None]
+    worst = min([0.0, *given]) if higher_is_better else max([0.0, *given])
+    filled = [
+        [
+            math.fsum(worst if score is None else score for score in item[run]) / len(item[run])
+            for item in items
+        ]
+        for run in (0, 1)
+    ]
+
+    before, after = (
+        ScoredItems({at: score_of(item[run]) for at, item in enumerate(items)}, worst)
+        for run in (0, 1)
+    )
+    found = compare_scores(before, after, range(len(items)), higher_is_better=higher_is_better)
+
+    assert found.baseline_mean == pytest.approx(np.mean(filled[0]), abs=1e-9)
+    assert found.candidate_mean == pytest.approx(np.mean(filled[1]), abs=1e-9)
+
+
+@given(SAMPLES, SAMPLES, st.floats(-5, 5))
+def test_the_mean_of_runs_has_their_missing_samples(
+    one: list[float | None], other: list[float | None], worst: float
+) -> None:
+    def value(score: Score) -> float:
+        assert score is not None
+        if isinstance(score, PartialScore):
+            return score.given + score.missing * worst
+        return score
+
+    pooled = mean_of([score_of(one), score_of(other)])
+
+    expected = (value(score_of(one)) + value(score_of(other))) / 2
+    assert value(pooled) == pytest.approx(expected, abs=1e-9)
+    assert isinstance(pooled, PartialScore) is (None in one or None in other)
+
+
+def test_stored_scores_of_earlier_versions_say_what_they_can() -> None:
+    stored = {"0": 0.5, "1": None, "2": {"given": 0.25, "missing": 0.5}}
+
+    assert stored_scores(stored, 4) == {0: 0.5, 1: None, 2: PartialScore(0.25, 0.5)}
+    assert stored_scores(stored, 1)[1] == PartialScore(given=0.0, missing=1.0)
+    assert mean_of([None, 1.0]) is None

@@ -10,7 +10,7 @@ from sqlalchemy import Integer, cast, func, null, select
 from sqlalchemy.orm import Session
 
 from services.api.campaigns.report.commands import Curl
-from services.api.campaigns.service import campaign_view, loop_view, outputs_of
+from services.api.campaigns.service import FINAL, campaign_view, loop_view, outputs_of, scored_part
 from services.contracts.campaigns.campaigns import CreateCampaign
 from services.contracts.campaigns.llms import LlmRole
 from services.contracts.campaigns.loops import ROLE_OF_STEP, CampaignLoop, StepName
@@ -39,10 +39,7 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
     request = CreateCampaign.model_validate(job.request)
     outputs = outputs_of(session, job.id)
     jobs = _jobs_of(session, job.id)
-    loops = {
-        number: loop_view(number, steps, higher_is_better=request.higher_is_better)
-        for number, steps in outputs.items()
-    }
+    loops = {number: loop_view(number, steps, request) for number, steps in outputs.items()}
     best = max(
         (number for number, loop in loops.items() if loop.accepted),
         key=lambda number: loops[number].judged or 0,
@@ -57,7 +54,7 @@ def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
         ],
         best_model=loops[best].model if best in loops else None,
         lineage=lineage_of(loops, best),
-        final=_final(outputs, best, higher_is_better=request.higher_is_better),
+        final=_final(outputs, best, request),
         cost=_cost(session, job, request, jobs.rows),
         reproduce_model=(
             curl.post("/v1/fine_tuning/jobs", training.request) if training is not None else None
@@ -140,18 +137,22 @@ def _cut(text: str | None) -> str | None:
     return f"{text[:TEXT_CHARACTERS]} ..."
 
 
-def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalComparison | None:
+def _final(outputs: Outputs, best: int, request: CreateCampaign) -> FinalComparison | None:
     base = outputs.get(0, {}).get(StepName.BASE)
     if base is None or best == 0:
         return None
     measured = outputs[best][StepName.RUNNING]["measurement"]
-    items = sorted(base["final"].keys() & measured["final"].keys())
+    before, after = (
+        scored_part(each, FINAL, request.samples_per_item) for each in (base, measured)
+    )
+    items = sorted(before.comparable & after.comparable)
     if not items:
         return None
     compared = compare_scores(
-        [base["final"][item] for item in items],
-        [measured["final"][item] for item in items],
-        higher_is_better=higher_is_better,
+        before,
+        after,
+        items,
+        higher_is_better=request.higher_is_better,
         shares=bool(base.get("shares") and measured.get("shares")),
     )
     return FinalComparison(

@@ -96,7 +96,7 @@ def _facts(report: CampaignReport) -> Iterator[tuple[str, str]]:
 
 
 def _items(compared: Comparison | FinalComparison) -> str:
-    lost = f" ({compared.left_out} lost to the infrastructure)" if compared.left_out else ""
+    lost = f" ({compared.left_out} left out)" if compared.left_out else ""
     return f"{compared.samples} items{lost}"
 
 

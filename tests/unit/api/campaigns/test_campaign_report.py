@@ -188,6 +188,27 @@ def test_items_without_a_score_never_make_a_model_look_better(database: Database
     assert report.final.ci95[1] < 0
 
 
+def test_the_final_part_is_compared_over_what_is_known_of_its_samples(database: Database) -> None:
+    """A sample of sixteen without a score; one item of which an earlier version stored less."""
+    records = Records(database, samples_per_item=16, sampling={"temperature": 0.7})
+    ungraded = {"given": 15 / 16, "missing": 1 / 16}
+    with database.write() as session:
+        base = {
+            **measured("base", 0, 0),
+            "final": {**dict.fromkeys(scores(1), ungraded), "3": None},
+        }
+        session.get_one(CampaignStepRow, (ID, 0, "base")).output = base
+    wrong = {**measured("ft:1", 0, 0), "final": dict.fromkeys(scores(1), 15 / 16)}
+    records.step(1, "running", {"measurement": wrong})
+    records.step(1, "feedback", {"accepted": True})
+
+    report = records.report()
+
+    assert report.final is not None
+    assert (report.final.samples, report.final.left_out, report.final.difference) == (19, 1, 0.0)
+    assert report.attempts[0].final_score == pytest.approx(19 / 20 * 15 / 16)
+
+
 def test_items_that_the_infrastructure_lost_are_compared_of_no_model(database: Database) -> None:
     """Equal answers, of which some were lost of the base model."""
     records = Records(database)
@@ -208,7 +229,7 @@ def test_items_that_the_infrastructure_lost_are_compared_of_no_model(database: D
     assert (report.final.base_score, report.final.difference) == (1.0, 0.0)
     first = report.attempts[0]
     assert (first.search_score, first.search_left_out, first.final_left_out) == (1.0, 2, 3)
-    assert "over 17 items (3 lost to the infrastructure)" in page
+    assert "over 17 items (3 left out)" in page
     assert "Base: 2 items of the search part and 3 items of the final part" in page
 
 

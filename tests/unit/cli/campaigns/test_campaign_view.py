@@ -86,7 +86,7 @@ def test_items_that_were_lost_are_named_beside_the_gain(
 
     assert main(["campaign", "best", "campaign-1"]) == 0
 
-    assert "again +0.500 (+0.250 to +0.750), 3 items lost" in lines(capsys)[-1]
+    assert "again +0.500 (+0.250 to +0.750), 3 items left out" in lines(capsys)[-1]
 
 
 def test_the_best_attempt_is_shown(
