@@ -1,11 +1,12 @@
 """Leaderboards: the newest results of models on benchmarks, as rows and columns."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, starmap
 
-from services.contracts.evaluation.benchmarks import SplitName
+from services.contracts.evaluation.benchmarks import Benchmark, SplitName
 from services.contracts.evaluation.evaluations import BenchmarkOutcome, Evaluation, declared_metric
 from services.contracts.evaluation.metrics import Direction, MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate
@@ -25,10 +26,11 @@ from services.metrics.missing_scores import worst_score
 class BenchmarkKey:
     """What evaluations must share for their main metrics to be comparable.
 
-    ``grading`` is the grader with all its settings, the passing score and the declared metric.
-    ``benchmark`` is the one by name; another prompt than its own makes another benchmark. ``rows``
+    ``grading`` is the grader with all its settings, the passing score, the declared metric and the
+    part of an answer that is graded. ``benchmark`` is the one by name; another prompt than its own
+    makes another benchmark. ``task`` is what an unnamed one asks and takes for right. ``rows``
     counts those that were asked, also if the infrastructure lost their samples.
-    ``metric`` is the main one of the newest result.
+    ``metric`` is the main one of the newest result, ``name`` what its evaluation calls it.
     """
 
     file: str
@@ -36,10 +38,12 @@ class BenchmarkKey:
     split: SplitName | None
     grader: str
     grading: str
+    task: str
     rows: int
     samples_per_item: int
     direction: Direction
     metric: str = field(compare=False)
+    name: str | None = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +127,20 @@ def _benchmark(
     outcome: BenchmarkOutcome, metrics: EvaluationMetrics, main: MainMetric
 ) -> BenchmarkKey:
     declared, _ = declared_metric(outcome.benchmark)
+    own = outcome.benchmark if isinstance(outcome.benchmark, Benchmark) else None
+    graded = f"{outcome.prediction!r} {outcome.keep_reasoning}"
     return BenchmarkKey(
         file=outcome.file,
         benchmark=outcome.benchmark if isinstance(outcome.benchmark, str) else None,
         split=outcome.split,
         grader=outcome.grader.type,
-        grading=f"{outcome.grader.model_dump_json()} {outcome.pass_threshold} {declared}",
+        grading=f"{outcome.grader.model_dump_json()} {outcome.pass_threshold} {declared} {graded}",
+        task="" if own is None else json.dumps(own.task, sort_keys=True),
         # Whatever the infrastructure lost of them: every row is asked as often as any other.
         rows=(metrics.samples + metrics.left_out) // metrics.samples_per_item,
         samples_per_item=metrics.samples_per_item,
         metric=main.name,
+        name=outcome.name,
         direction=main.direction,
     )
 

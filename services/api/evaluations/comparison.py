@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 
 from services.api.evaluations.results import read_results
 from services.api.evaluations.service import evaluation_view
+from services.contracts.base import JsonObject
 from services.contracts.errors import Conflict, InvalidRequest
+from services.contracts.evaluation.benchmarks import benchmark_of
 from services.contracts.evaluation.comparisons import (
     ComparedValue,
     CompareEvaluations,
@@ -22,7 +24,6 @@ from services.contracts.evaluation.evaluations import CreateEvaluation
 from services.contracts.evaluation.metrics import Direction, ToolCallScores
 from services.contracts.evaluation.results import EvaluationMetrics, SampleResult
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.rewards.rewards import EvaluationGrader
 from services.core.artifacts import Artifacts
 from services.jobs.job import Job
 from services.jobs.store import get_job
@@ -52,8 +53,8 @@ class Pair:
 def pair_benchmarks(session: Session, baseline: str, body: CompareEvaluations) -> list[Pair]:
     """The benchmarks that the baseline and each candidate share.
 
-    Raises unless all are succeeded evaluations, whose shared benchmarks have the same file, grader
-    and direction.
+    Raises unless all are succeeded evaluations, whose shared benchmarks take the same answers to
+    the same rows for correct.
     """
     candidates = body.candidates
     if len({baseline, *candidates}) <= len(candidates):
@@ -91,7 +92,7 @@ _ByBenchmark = Mapping[str | None, CreateEvaluation]
 
 def _shared(ours: _ByBenchmark, theirs: _ByBenchmark) -> list[tuple[str | None, str | None]]:
     """Pairs of benchmarks with the same name; an evaluation of a single file is paired with a
-    benchmark of the same file and grader."""
+    benchmark that grades its rows alike."""
     if (None in ours) == (None in theirs):
         return [(name, name) for name in ours if name in theirs]
     single, several = (ours[None], theirs) if None in ours else (theirs[None], ours)
@@ -101,11 +102,25 @@ def _shared(ours: _ByBenchmark, theirs: _ByBenchmark) -> list[tuple[str | None, 
 
 
 def _same(one: CreateEvaluation, other: CreateEvaluation) -> bool:
-    return one.file == other.file and _graded_by(one) == _graded_by(other)
+    return one.file == other.file and not _differing(one, other)
 
 
-def _graded_by(request: CreateEvaluation) -> tuple[EvaluationGrader, float, Direction]:
-    return request.grader, request.passing_score, request.main_metric[1]
+def _differing(one: CreateEvaluation, other: CreateEvaluation) -> list[str]:
+    """What makes correct answers to the same rows of the two something else, by its fields."""
+    ours, theirs = _graded(one), _graded(other)
+    return [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
+
+
+def _graded(request: CreateEvaluation) -> JsonObject:
+    task = {} if request.benchmark is None else benchmark_of(request.benchmark).task
+    return {
+        "grader": request.grader,
+        "pass_threshold": request.passing_score,
+        "direction": request.main_metric[1],
+        "prediction": request.prediction,
+        "keep_reasoning": request.keep_reasoning,
+        **{f"benchmark.{name}": value for name, value in task.items() if value},
+    }
 
 
 def _named(evaluation: str, benchmark: str | None) -> str:
@@ -120,9 +135,9 @@ def _check_same(names: tuple[str, str], one: CreateEvaluation, first: CreateEval
             "only evaluations of the same file have the same items",
             param="candidates",
         )
-    if not _same(one, first):
+    if differing := _differing(one, first):
         raise InvalidRequest(
-            f"{name} and {baseline} have different graders, pass thresholds or directions",
+            f"{name} and {baseline} grade different things: they differ in {', '.join(differing)}",
             param="candidates",
         )
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
-from services.contracts.base import Request
+from services.contracts.base import JsonObject, Request
 from services.contracts.evaluation.metrics import Direction, MetricName
 from services.contracts.rewards.graders import (
     MetricsVariant,
@@ -22,6 +22,13 @@ PlaceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 SplitName = Literal["search", "final"]
 """A part of a benchmark's rows: the one whose scores may guide work, or the one for the final
 score."""
+
+
+_TASK = {
+    *("question", "answer", "answer_range"),
+    *("choices", "labels", "incorrect"),
+    *("tests", "setup"),
+}
 
 
 class Benchmark(Request):
@@ -105,6 +112,14 @@ class Benchmark(Request):
         description="Direction of the metric; null: higher values are better. `minimize` goes "
         "with mean_score.",
     )
+
+    @property
+    def task(self) -> JsonObject:
+        """What is asked of a row and what is right, whatever the prompt around the question; golds
+        may be in the code of tests."""
+        code = (self.tests or "") + (self.setup or "")
+        fields = {name: path for name, path in self.fields.items() if f"{{{name}}}" in code}
+        return {**self.model_dump(include=_TASK), "fields": fields}
 
     @model_validator(mode="after")
     def _metric_has_the_direction(self) -> Self:

@@ -324,6 +324,12 @@ class BenchmarkOutcome(Resource):
         description="Score from which an answer counts as correct, or up to which where lower "
         "scores are better; null: the grader's best.",
     )
+    prediction: JsonPrediction | None = Field(
+        default=None, description="Value in the JSON of an answer that is graded; null: the text."
+    )
+    keep_reasoning: bool = Field(
+        default=False, description="Whether the reasoning in an answer is graded with it."
+    )
     sampling: Sampling = Field(description="Sampling settings of the answers.")
     samples_per_item: int = Field(default=1, description="Number of answers per row.")
     metrics: EvaluationMetrics | None = Field(
@@ -363,6 +369,12 @@ class Evaluation(JobState):
         default=None,
         description="Score from which an answer counts as correct, or up to which where lower "
         "scores are better; null: the grader's best.",
+    )
+    prediction: JsonPrediction | None = Field(
+        default=None, description="Value in the JSON of an answer that is graded; null: the text."
+    )
+    keep_reasoning: bool = Field(
+        default=False, description="Whether the reasoning in an answer is graded with it."
     )
     sampling: Sampling = Field(description="Sampling settings of the answers.")
     tools: list[Tool] = Field(

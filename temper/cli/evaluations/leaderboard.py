@@ -112,7 +112,8 @@ def _heading(benchmark: BenchmarkKey, filename: str) -> str:
 
     repeats = f" avg@{benchmark.samples_per_item}" if benchmark.samples_per_item > 1 else ""
     split = f"{benchmark.split}, " if benchmark.split else ""
-    graded = benchmark.benchmark or benchmark.grader
+    own = f"{benchmark.name}, " if benchmark.name else ""
+    graded = benchmark.benchmark or f"{own}{benchmark.grader}"
     metric = "" if benchmark.metric == ACCURACY else f"{benchmark.metric}, "
     lower = "lower is better, " if benchmark.direction == "minimize" else ""
     return f"{filename} ({graded}, {metric}{lower}{split}{benchmark.rows}{repeats})"

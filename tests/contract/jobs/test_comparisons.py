@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -105,7 +106,7 @@ def test_where_lower_is_better_the_lower_candidate_wins(
     (other,) = correct["comparisons"]
     assert (other["direction"], other["better"], other["lost"]) == ("maximize", "baseline", 7)
     assert refused.status_code == 400
-    assert "directions" in refused.text
+    assert "direction" in refused.text
 
 
 def test_evaluations_without_the_same_items_or_grader_are_refused(
@@ -130,8 +131,62 @@ def test_evaluations_without_the_same_items_or_grader_are_refused(
         **{other_grader: 400, other_file: 400, queued: 409, baseline: 400},
         "eval-absent": 404,
     }
-    assert "different graders" in answers[other_grader].text
+    assert "they differ in grader" in answers[other_grader].text
     assert "the same file" in answers[other_file].text
+
+
+def own(**fields: object) -> dict[str, object]:
+    return {"question": "prompt", "answer": "gold", "grader": {"type": "exact"}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differing"),
+    [
+        ({"benchmark": own()}, {"benchmark": own(answer="other")}, "benchmark.answer"),
+        ({"benchmark": own()}, {"benchmark": own(question="gold")}, "benchmark.question"),
+        ({}, {"benchmark": own()}, "benchmark.question, benchmark.answer"),
+        ({"prediction": {"path": "a"}}, {"prediction": {"path": "b"}}, "prediction"),
+        ({}, {"keep_reasoning": True}, "keep_reasoning"),
+        ({"pass_threshold": 0.5}, {}, "pass_threshold"),
+    ],
+)
+def test_evaluations_that_grade_something_else_are_refused(
+    http: httpx.Client,
+    succeeded: SucceededEvaluations,
+    one: dict[str, Any],
+    other: dict[str, Any],
+    differing: str,
+) -> None:
+    baseline, candidate = succeeded.evaluation("11", **one), succeeded.evaluation("11", **other)
+
+    answer = http.post(f"/v1/evaluations/{baseline}/compare", json={"candidates": [candidate]})
+
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "candidates")
+    assert answer.json()["error"]["message"].endswith(f"they differ in {differing}")
+
+
+def test_other_prompts_around_the_same_question_are_compared(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    baseline = succeeded.evaluation("10", benchmark=own())
+    candidate = succeeded.evaluation("11", benchmark=own(prompt="Think. {question}"))
+
+    answer = http.post(f"/v1/evaluations/{baseline}/compare", json={"candidates": [candidate]})
+
+    assert answer.json()["comparisons"][0]["gained_items"] == [1]
+
+
+def test_an_evaluation_of_one_file_is_compared_with_the_benchmark_that_asks_the_same(
+    http: httpx.Client, succeeded: SucceededEvaluations
+) -> None:
+    benchmarks = {name: own(answer=name) for name in ("gold", "other")}
+    baseline = succeeded.of_several(benchmarks, gold="10", other="01")
+    alone = succeeded.evaluation("11", benchmark=own(answer="other"))
+
+    answer = http.post(f"/v1/evaluations/{baseline}/compare", json={"candidates": [alone]})
+
+    (found,) = answer.json()["comparisons"]
+    assert (found["benchmark"], found["gained_items"]) == ("other", [0])
 
 
 def test_several_benchmarks_are_compared_one_by_one(

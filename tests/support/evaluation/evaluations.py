@@ -45,9 +45,13 @@ class SucceededEvaluations:
         metrics = {**_metrics(rows), "grader_metric": grader_metric}
         return self._succeeded(body, rows, {"metrics": metrics})
 
-    def of_several(self, **correct: str) -> str:
-        """An evaluation of several benchmarks of one file, with such rows by name."""
-        entries = [{"name": name, "file": self.file_id} for name in correct]
+    def of_several(self, described: Mapping[str, object] | None = None, /, **correct: str) -> str:
+        """An evaluation of several benchmarks of one file, with such rows by name; some may be
+        ``described``."""
+        own = described or {}
+        entries = [
+            {"name": name, "file": self.file_id, "benchmark": own.get(name)} for name in correct
+        ]
         rows = {name: _rows(name, marks) for name, marks in correct.items()}
         metrics = {name: _metrics(own) for name, own in rows.items()}
         every = [row for own in rows.values() for row in own]

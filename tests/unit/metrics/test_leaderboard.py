@@ -109,6 +109,64 @@ def test_prompts_and_splits_make_other_benchmarks_of_one_file() -> None:
     assert shown(board) == [("m", ["a", "b", "c"], 0.5)]
 
 
+def translated(question: str, answer: str, prompt: str = "Translate: {question}") -> Any:
+    grader = {"type": "exact"}
+    return {"question": question, "answer": answer, "prompt": prompt, "grader": grader}
+
+
+def test_benchmarks_of_ones_own_are_told_apart_by_what_they_ask_and_take_for_right() -> None:
+    """Two directions of one file, which two evaluations list in another order each."""
+
+    def both(name: str, model: str, accuracies: dict[str, float]) -> Any:
+        several = evaluation_of_several(name, model, accuracies)
+        assert several.benchmarks is not None
+        entries = [
+            {
+                **each.model_dump(),
+                "file": "f",
+                "grader": {"type": "exact"},
+                "benchmark": translated(*str(each.name).split("-")),
+            }
+            for each in several.benchmarks
+        ]
+        return type(several).model_validate({**several.model_dump(), "benchmarks": entries})
+
+    board = leaderboard(
+        [
+            both("a", "better", {"en-de": 0.9, "de-en": 0.2}),
+            both("b", "worse", {"de-en": 0.1, "en-de": 0.5}),
+        ]
+    )
+    assert [(row.model, len(row.cells)) for row in board.rows] == [("better", 2), ("worse", 2)]
+    assert [row.mean for row in board.rows] == pytest.approx([0.55, 0.3])
+    assert {each.name for each in board.benchmarks} == {"en-de", "de-en"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prediction": {"path": "answer"}},
+        {"prediction": {"path": "label"}},
+        {"keep_reasoning": True},
+        {"benchmark": translated("en", "de")},
+        {"benchmark": {**translated("en", "de"), "incorrect": ["fr"]}},
+        {"benchmark": {**translated("en", "de"), "choices": "options"}},
+        {"benchmark": {**translated("en", "de"), "choices": "options", "labels": "letters"}},
+    ],
+)
+def test_what_is_graded_makes_another_benchmark(fields: dict[str, Any]) -> None:
+    board = leaderboard([evaluation("a", "m", "f", 0.5), evaluation("b", "m", "f", 0.5, **fields)])
+    assert len(board.benchmarks) == 2
+
+
+def test_another_prompt_of_ones_own_is_the_same_benchmark() -> None:
+    asked = [translated("en", "de", prompt) for prompt in ("{question}", "In German: {question}")]
+    board = leaderboard(
+        evaluation(str(number), "m", "f", 0.5, benchmark=each) for number, each in enumerate(asked)
+    )
+    assert shown(board) == [("m", ["0"], 0.5)]
+
+
 def test_the_mean_over_several_benchmarks_has_an_interval() -> None:
     board = leaderboard(
         [
