@@ -26,11 +26,8 @@ def bounded_mean(totals: Sequence[float], sizes: Sequence[int], samples: int) ->
     """The mean of values in [0, 1] that come in clusters: ``totals`` are the clusters' sums.
 
     ``stderr`` is that of a mean over clusters (W. G. Cochran, "Sampling Techniques", 1977).
-    ``ci95`` is Wilson's score interval at the effective sample size, as E. L. Korn and B. I.
-    Graubard, "Confidence Intervals for Proportions with Small Expected Number of Positive Counts
-    Estimated from Survey Data", Survey Methodology 24 (1998), use it: at most ``samples``, and the
-    number of clusters when all values are 0 or all are 1. With clusters of one 0/1 value each it is
-    the ordinary Wilson interval.
+    ``ci95`` is that of `bounded_interval`; with clusters of one 0/1 value each it is the ordinary
+    Wilson interval.
     """
     clusters, number = len(totals), sum(sizes)
     if not clusters or len(sizes) != clusters:
@@ -45,12 +42,23 @@ def bounded_mean(totals: Sequence[float], sizes: Sequence[int], samples: int) ->
         stderr = math.sqrt(mean * (1 - mean) / (samples - 1)) if samples > 1 else 0.0
         return Estimate(mean, stderr, _wilson(mean, samples))
     stderr = math.sqrt(variance * clusters / (clusters - 1))
+    return Estimate(mean, stderr, bounded_interval(mean, variance, clusters, samples))
+
+
+def bounded_interval(
+    mean: float, variance: float, clusters: int, samples: int
+) -> tuple[float, float]:
+    """The 95 % interval of a mean within 0 and 1 over clusters of so many samples in total.
+
+    It is Wilson's score interval at the effective sample size, as E. L. Korn and B. I. Graubard,
+    "Confidence Intervals for Proportions with Small Expected Number of Positive Counts Estimated
+    from Survey Data", Survey Methodology 24 (1998), use it: at most ``samples``, and the number of
+    clusters when all values are 0 or all are 1.
+    """
     if mean in (0.0, 1.0):
-        effective = float(clusters)
-    else:
-        spread = mean * (1 - mean)
-        effective = spread / max(variance, spread / samples)
-    return Estimate(mean, stderr, _wilson(mean, effective))
+        return _wilson(mean, clusters)
+    spread = mean * (1 - mean)
+    return _wilson(mean, spread / max(variance, spread / samples))
 
 
 def _wilson(mean: float, samples: float) -> tuple[float, float]:

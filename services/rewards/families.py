@@ -96,6 +96,15 @@ class RewardFamily(ABC, Generic[SettingsT]):
     def check_row(self, fields: JsonObject, golds: Sequence[str], settings: SettingsT) -> None:
         """Raise `InvalidRequest` for a row of an evaluation that cannot be graded."""
 
+    def subtask_of(
+        self,
+        fields: JsonObject,  # noqa: ARG002 - the interface of families
+        settings: SettingsT,  # noqa: ARG002
+    ) -> str | None:
+        """Return the ``group`` of the scores of a row of an evaluation, by which samples without a
+        score are counted as well; None: it has none, or the answer decides."""
+        return None
+
     def main_metric(
         self,
         settings: SettingsT,  # noqa: ARG002 - the interface of families
@@ -158,6 +167,18 @@ def check_row(reward: Reward, param: str, fields: JsonObject, golds: Sequence[st
         family, settings = found
         with _named(reward, param):
             family.check_row(fields, golds, settings)
+
+
+def subtask_of(reward: Reward, param: str, fields: JsonObject) -> str | None:
+    """Return the sub-task of a row of an evaluation, as the family of the grader names it."""
+    if (found := family_of(reward, param)) is None:
+        return None
+    family, settings = found
+    with _named(reward, param):
+        name: object = family.subtask_of(fields, settings)
+        if not isinstance(name, str | None):
+            raise TypeError(f"its subtask_of gave {name!r:.100}, not a text")
+    return name
 
 
 def grader_metric(reward: Reward, param: str, metrics: EvaluationMetrics) -> MainMetric | None:

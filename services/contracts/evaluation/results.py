@@ -86,6 +86,14 @@ class ToolUseMetrics(Resource):
     )
 
 
+class SubtaskSamples(Resource):
+    """The samples of a sub-task but those that the infrastructure lost."""
+
+    samples: int = Field(description="Number of samples of the sub-task.")
+    errors: int = Field(description="Number of samples without an answer or a score.")
+    unanswered: int = Field(description="Number of errors in which the model gave no answer.")
+
+
 class EvaluationMetrics(Resource):
     """The outcome over all samples but those that the infrastructure lost.
 
@@ -93,7 +101,8 @@ class EvaluationMetrics(Resource):
     of these. Samples that were ``left_out`` are in no other number. With several samples per item
     ``accuracy`` is avg@n. ``stderr`` is the standard error of the mean (n - 1 in the variance),
     ``ci95`` the Wilson score interval; both are over items, since samples of an item are alike.
-    ``mean_score`` counts a sample without a score as the ``worst_score``; its interval is normal.
+    ``mean_score`` counts a sample without a score as the ``worst_score``; its interval is of the
+    same kind where all scores are within 0 and 1, or a score model's range, and normal elsewhere.
     """
 
     samples: int = Field(
@@ -146,6 +155,11 @@ class EvaluationMetrics(Resource):
     measures: dict[str, dict[str, MeasureEstimate]] | None = Field(
         default=None,
         description="Means by sub-task and name, for a grader that gives more than a score.",
+    )
+    subtasks: dict[str, SubtaskSamples] | None = Field(
+        default=None,
+        description="Samples by sub-task, for a grader that names those of rows; null: it does "
+        "not, or the result is from before this field existed.",
     )
     tool_use: ToolUseMetrics | None = Field(
         default=None,

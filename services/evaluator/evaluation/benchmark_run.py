@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
+from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluation.metrics import MainMetric
 from services.contracts.evaluation.results import EvaluationMetrics
@@ -15,6 +16,8 @@ from services.contracts.rewards.graders import (
     NumericGrader,
     ToolCallsGrader,
 )
+from services.contracts.rewards.openai_graders import ScoreModelGrader
+from services.contracts.rewards.rewards import EvaluationGrader
 from services.datasets.record import UnreadableFile
 from services.datasets.splits import rows_of_part
 from services.evaluator.evaluation.results import Answered
@@ -23,7 +26,7 @@ from services.evaluator.evaluation.spec import BenchmarkSpec, EvaluationSpec
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
 from services.evaluator.evaluation.totals import RunningTotals
 from services.metrics.measures import MeasureRules
-from services.rewards.families import family_of, grader_metric
+from services.rewards.families import family_of, grader_metric, subtask_of
 from services.rewards.graders.meaning import normal_box
 
 EXTRACTING = GoldGrader | MathGrader
@@ -59,6 +62,8 @@ class BenchmarkRun:
             extracts=isinstance(grader, EXTRACTING) if family is None else family.extracts,
             tool_calls=ToolCallTotals(grader) if isinstance(grader, ToolCallsGrader) else None,
             rules=SECOND_OPINION if family is None else family.measures,
+            has_subtasks=family is not None,
+            score_range=_score_range(grader),
             lower_is_better=spec.lower_is_better,
             compares=self.compares,
             normal_form=(
@@ -82,6 +87,10 @@ class BenchmarkRun:
         """The main metric that the grader's family names; None without a family or a name."""
         return grader_metric(self.spec.grader, self._field, metrics)
 
+    def subtask_of(self, fields: JsonObject) -> str | None:
+        """The sub-task of a row that the grader's family names; None without one."""
+        return subtask_of(self.spec.grader, self._field, fields)
+
     def samples(self) -> Iterator[EvaluationSample]:
         """Every row that is evaluated."""
         return read(self.spec)
@@ -93,6 +102,14 @@ class BenchmarkRun:
             for sample in range(self.spec.samples_per_item):
                 if not self.answered.has(item.index, sample):
                     yield replace(item, sample=sample, rows_before=self.rows_before)
+
+
+def _score_range(grader: EvaluationGrader) -> tuple[float, float]:
+    """Between what the scores of a grader are, unless they show otherwise."""
+    if not isinstance(grader, ScoreModelGrader):
+        return 0.0, 1.0
+    lowest, highest = grader.range
+    return lowest, highest
 
 
 def runs_of(spec: EvaluationSpec) -> list[BenchmarkRun]:

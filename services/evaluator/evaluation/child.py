@@ -158,6 +158,7 @@ def _generation(
         prediction=spec.prediction,
         benchmark=spec.name,
         lower_is_better=spec.lower_is_better,
+        subtask_of=run.subtask_of,
     )
     return Generation(
         model.asked_by(spec),

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -143,7 +143,8 @@ class Grading:
 
     Graders see the answer without its reasoning, unless ``keep_reasoning`` is set; with
     ``prediction``, one value of its JSON. An answer without that value is wrong, and has no score
-    where 0 could be the best one.
+    where 0 could be the best one. ``subtask_of`` the fields of a row is the group of samples that
+    have no score.
     """
 
     grader: Component
@@ -152,6 +153,7 @@ class Grading:
     prediction: JsonPrediction | None = None
     benchmark: str | None = None
     lower_is_better: bool = False
+    subtask_of: Callable[[JsonObject], str | None] | None = None
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
@@ -171,7 +173,7 @@ class Grading:
             extracted=score.extracted if score else None,
             vote=score.vote if score else None,
             parsing=parsing,
-            group=score.group if score else None,
+            group=score.group if score else self._subtask(sample),
             measures=dict(score.measures) or None if score else None,
             tools=answer.tools,
             score=score.value if score else None,
@@ -196,6 +198,7 @@ class Grading:
             tags=list(sample.tags),
             gold=list(sample.gold),
             answer=None,
+            group=self._subtask(sample),
             tools=outcome.tools,
             correct=None,
             error=outcome.failure.message,
@@ -203,6 +206,9 @@ class Grading:
             status_code=outcome.failure.status_code,
             attempts=outcome.attempts,
         )
+
+    def _subtask(self, sample: EvaluationSample) -> str | None:
+        return None if self.subtask_of is None else self.subtask_of(sample.extra)
 
     def _without_value(self) -> tuple[Score | None, str | None]:
         if self.lower_is_better:

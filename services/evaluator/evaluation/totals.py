@@ -10,6 +10,8 @@ from services.contracts.evaluation.results import (
     MeasureEstimate,
     ParsingOutcome,
     SampleResult,
+    SubtaskSamples,
+    ToolUse,
     ToolUseMetrics,
 )
 from services.contracts.failures import InfrastructureCause
@@ -21,6 +23,9 @@ from services.metrics.missing_scores import worst_score
 from services.metrics.repeated import Estimate, RepeatedSamples, shown_k
 
 _GROUP = "tools"
+_COUNTS = MeasureRules(
+    unbounded=frozenset(ToolUse.model_fields) - {"trajectory"},
+)
 
 
 @dataclass
@@ -31,7 +36,7 @@ class ToolUseTotals:
     failed_calls: int = 0
     malformed_calls: int = 0
     _endings: Counter[str] = field(default_factory=Counter)
-    _per_sample: Measures = field(default_factory=Measures)
+    _per_sample: Measures = field(default_factory=lambda: Measures(_COUNTS))
 
     def add(self, row: SampleResult) -> None:
         """Count one row; one without an answer or without tools counts for nothing."""
@@ -68,16 +73,19 @@ class RunningTotals:
 
     ``seconds`` is the time spent generating, over all attempts. ``extracts``: the grader names what
     it compared, so that an answer without it is unparsable. ``tool_calls`` counts the calls in
-    answers, where these are graded. ``rules`` are those of the grader's measures. With
-    ``lower_is_better`` the worst score is the highest. ``compares``: the grader compares answers
-    with each other, so that `unite_votes` may follow. ``normal_form`` is that of an answer's vote
-    where rows of earlier versions have another one.
+    answers, where these are graded. ``rules`` are those of the grader's measures. ``has_subtasks``:
+    the groups of rows are sub-tasks, also of those without a grade. Scores are within
+    ``score_range``, where all of them are. With ``lower_is_better`` the worst score is the highest.
+    ``compares``: the grader compares answers with each other, so that `unite_votes` may follow.
+    ``normal_form`` is that of an answer's vote where rows of earlier versions have another one.
     """
 
     samples_per_item: int = 1
     extracts: bool = False
     tool_calls: ToolCallTotals | None = None
     rules: MeasureRules = PLAIN
+    has_subtasks: bool = True
+    score_range: tuple[float, float] = (0.0, 1.0)
     lower_is_better: bool = False
     compares: bool = False
     normal_form: Callable[[str], str] | None = None
@@ -96,6 +104,7 @@ class RunningTotals:
     _scores: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     _ungraded: Counter[int] = field(default_factory=Counter)
     _measures: Measures = field(init=False)
+    _subtasks: dict[str, SubtaskSamples] = field(default_factory=dict)
     _tool_use: ToolUseTotals = field(default_factory=ToolUseTotals)
     _repeated: RepeatedSamples = field(init=False)
 
@@ -130,6 +139,8 @@ class RunningTotals:
         )
         if row.group is not None:
             self._measures.add(row.group, row.index, row.measures or {})
+            if self.has_subtasks:
+                self._add_to_subtask(row.group, row)
         if row.correct is None:
             self.errors += 1
             self._ungraded[row.index] += 1
@@ -156,11 +167,18 @@ class RunningTotals:
         """The samples of each item and their votes."""
         return self._repeated
 
+    def _add_to_subtask(self, name: str, row: ResultRow) -> None:
+        found = self._subtasks.setdefault(name, SubtaskSamples(samples=0, errors=0, unanswered=0))
+        found.samples += 1
+        found.errors += row.correct is None
+        found.unanswered += row.correct is None and row.answer is None
+
     def metrics(self) -> EvaluationMetrics:
         """The outcome; needs at least one sample that is not left out."""
         share, majority = self._repeated.accuracy(), None
         worst = self._worst_score()
-        score = None if worst is None else mean_of_clusters(self._filled(worst))
+        filled = None if worst is None else self._filled(worst)
+        score = None if filled is None else mean_of_clusters(filled, self.score_range)
         pass_at_k: dict[str, ItemEstimate] | None = None
         if self.samples_per_item > 1:
             pass_at_k = {
@@ -183,6 +201,7 @@ class RunningTotals:
             parsing=dict(self._parsing) or None,
             pass_at_k=pass_at_k,
             measures=self._measured() or None,
+            subtasks=dict(sorted(self._subtasks.items())) or None,
             majority=_on_the_wire(majority) if majority else None,
             tool_use=self._tool_use.metrics(),
             tool_calls=None if self.tool_calls is None else self.tool_calls.scores(),

@@ -1,12 +1,12 @@
 """Chemistry as a family of rewards."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.metrics import MainMetric
-from services.contracts.evaluation.results import EvaluationMetrics
+from services.contracts.evaluation.results import EvaluationMetrics, ItemEstimate
 from services.contracts.rewards.graders import ChemistryGrader
 from services.core.operator_environment import OperatorEnvironment
 from services.metrics.main_metric import (
@@ -18,21 +18,62 @@ from services.metrics.main_metric import (
     with_zeros,
 )
 from services.metrics.measures import MeasureRules
+from services.metrics.repeated import bounded_mean
 from services.rewards.chemistry.grader import Chemistry
 from services.rewards.chemistry.oracles import Oracles
-from services.rewards.chemistry.rows import read_question
+from services.rewards.chemistry.rows import (
+    CHOICE,
+    COUNT,
+    REACTIONS,
+    SCAFFOLD,
+    UNDERSTANDING,
+    read_question,
+)
 from services.rewards.families import RewardContext, RewardFamily
 
 RUNTIME = "grading"
-_PUBLISHED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "mol_und": ("absolute_error", "similarity", "accuracy"),
-        "mol_edit": ("correct_rate",),
-        "mol_opt": ("success",),
-        "reaction": ("exact_match", "accuracy"),
-    }
-)
-"""The published scores of each task, of which a sub-task has one."""
+_ERROR = "absolute_error"
+
+
+def _published(part: str) -> str:
+    """The published score of a sub-task, ``TASK/SUB-TASK``."""
+    task, _, subtask = part.partition("/")
+    match task:
+        case "mol_edit":
+            return "correct_rate"
+        case "mol_opt":
+            return "success"
+        case "reaction":
+            return ACCURACY if REACTIONS.get(subtask) == (CHOICE,) else "exact_match"
+    return {COUNT: _ERROR, SCAFFOLD: "similarity"}.get(UNDERSTANDING.get(subtask, ""), ACCURACY)
+
+
+def _counted_parts(metrics: EvaluationMetrics) -> Sequence[str]:
+    """The sub-tasks with a sample that was graded, or has no answer; in results of earlier
+    versions, those with a measure. A property without an oracle has none."""
+    if metrics.subtasks is None:
+        return list(metrics.measures or ())
+    return [
+        part
+        for part, found in metrics.subtasks.items()
+        if found.errors < found.samples or found.unanswered
+    ]
+
+
+def _estimate(metrics: EvaluationMetrics, part: str) -> ItemEstimate | None:
+    """The published score of a sub-task; None if it is of one item alone."""
+    measures = (metrics.measures or {}).get(part, {})
+    found, counts = measures.get(_published(part)), (metrics.subtasks or {}).get(part)
+    if counts is None:
+        graded, unanswered = max(each.samples for each in measures.values()), 0
+    else:
+        graded, unanswered = counts.samples - counts.errors, counts.unanswered
+    if found is None:
+        items = math.ceil((graded + unanswered) / metrics.samples_per_item)
+        nothing = bounded_mean([0.0] * items, [1] * items, items)
+        return ItemEstimate(mean=0.0, stderr=0.0, ci95=nothing.ci95)
+    estimate = estimate_of(found)
+    return None if estimate is None else with_zeros(estimate, graded, unanswered)
 
 
 class ChemistryFamily(RewardFamily[ChemistryGrader]):
@@ -42,9 +83,10 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
     runtime = RUNTIME
     extracts = True
     measures = MeasureRules(
-        lower_is_better=frozenset({"absolute_error", "levenshtein"}),
+        lower_is_better=frozenset({_ERROR, "levenshtein"}),
         winsorized=frozenset({"improvement"}),
         products={"fts": "valid"},  # as ChemCoTBench does
+        unbounded=frozenset({_ERROR, "levenshtein", "improvement"}),
     )
 
     @asynccontextmanager
@@ -67,6 +109,10 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
         """Raise `InvalidRequest` for a row without a question of its sub-task."""
         read_question(fields, settings)
 
+    def subtask_of(self, fields: JsonObject, settings: ChemistryGrader) -> str:
+        """Return the task and the sub-task of a row."""
+        return read_question(fields, settings).part
+
     def main_metric(
         self,
         settings: ChemistryGrader,  # noqa: ARG002 - the interface of families
@@ -74,25 +120,25 @@ class ChemistryFamily(RewardFamily[ChemistryGrader]):
     ) -> MainMetric:
         """Return the mean over the sub-tasks of the published score of each, where all are shares.
 
-        A sample without an answer counts as 0 in it. Else the accuracy, and why.
+        A sample without an answer counts as 0 in its sub-task, as does a sub-task of which no
+        answer has the score, such as one without a molecule. Else the accuracy, and why.
         """
-        scores = [
-            (name, measures[name])
-            for part, measures in (metrics.measures or {}).items()
-            for name in _PUBLISHED.get(part.partition("/")[0], ())
-            if name in measures
-        ]
-        names = " and ".join(sorted({name for name, _ in scores}))
-        if any(found.lower_is_better for _, found in scores):
-            why = f"its sub-tasks have errors and shares, which have no mean: {names}"
+        parts = _counted_parts(metrics)
+        names = {_published(part) for part in parts}
+        listed = " and ".join(sorted(names))
+        if _ERROR in names:
+            why = f"its sub-tasks have errors and shares, which have no mean: {listed}"
             return metric_of(ACCURACY, accuracy_of(metrics), why)
-        estimates = [estimate_of(found) for _, found in scores]
+        estimates = [_estimate(metrics, part) for part in parts]
         known = [each for each in estimates if each is not None]
-        if not known or len(known) < len(scores):
+        if not known or len(known) < len(parts):
             why = "a sub-task has too few graded answers for the error of its score"
             return metric_of(ACCURACY, accuracy_of(metrics), why)
-        graded = metrics.samples - metrics.errors
-        return metric_of(names, with_zeros(mean_of_independent(known), graded, metrics.unanswered))
+        mean = mean_of_independent(known)
+        if metrics.subtasks is None:
+            # Results of earlier versions do not tell whose samples have no answer.
+            mean = with_zeros(mean, metrics.samples - metrics.errors, metrics.unanswered)
+        return metric_of(listed, mean)
 
     def may_regrade(
         self, settings: ChemistryGrader, environment: OperatorEnvironment

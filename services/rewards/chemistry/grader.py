@@ -213,5 +213,4 @@ def _counted(question: Question, answer: str | None, missing: int | None) -> Sco
 
 
 def _score(question: Question, value: float, extracted: str | None, **measures: float) -> Score:
-    group = f"{question.task}/{question.subtask}"
-    return Score(value, extracted=extracted, group=group, measures=measures)
+    return Score(value, extracted=extracted, group=question.part, measures=measures)

@@ -75,6 +75,11 @@ class Question:
     added: str | None = None
     removed: str | None = None
 
+    @property
+    def part(self) -> str:
+        """The task and the sub-task, by which scores are grouped."""
+        return f"{self.task}/{self.subtask}"
+
 
 def read_question(row: JsonObject, settings: ChemistryGrader) -> Question:
     """Parse the question of a row; raises `InvalidRequest` with the field at fault as its

@@ -34,6 +34,10 @@ class FunctionCallsFamily(RewardFamily[FunctionCallsGrader]):
         """Raise `InvalidRequest` for a row that asks nothing."""
         read_question(fields, settings)
 
+    def subtask_of(self, fields: JsonObject, settings: FunctionCallsGrader) -> str | None:
+        """Return the category of a row."""
+        return read_question(fields, settings).category
+
     def may_regrade(
         self,
         settings: FunctionCallsGrader,

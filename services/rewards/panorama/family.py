@@ -40,6 +40,10 @@ class PanoramaFamily(RewardFamily[PanoramaGrader]):
         """Raise `InvalidRequest` for a row without a right answer."""
         read_question(fields, golds, settings.task)
 
+    def subtask_of(self, fields: JsonObject, settings: PanoramaGrader) -> str:  # noqa: ARG002 - the interface of families
+        """Return the task, which all rows have."""
+        return settings.task
+
     def main_metric(self, settings: PanoramaGrader, metrics: EvaluationMetrics) -> MainMetric:
         """Return the published score of the task, in which a sample without an answer is 0."""
         name = _PUBLISHED[settings.task]

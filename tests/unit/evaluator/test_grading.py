@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.totals import RunningTotals
 from services.evaluator.failures import RequestFailure
 from services.rewards.factory import RewardFactory
+from services.rewards.families import subtask_of
+from services.rewards.interface import RewardFailed, Score
 from tests.unit.evaluator.chat_server import ChatServer, Reply
 
 _GRADER: TypeAdapter[Any] = TypeAdapter(EvaluationGrader)
@@ -225,6 +229,41 @@ def test_a_row_has_its_prompt_and_its_tags_with_and_without_an_answer() -> None:
     assert [(row.prompt, row.tags) for row in asyncio.run(rows())] == [
         ("Capital?", ["geography"])
     ] * 2
+
+
+@pytest.mark.parametrize(
+    ("grader", "fields", "subtask"),
+    [
+        (
+            {"type": "chemistry", "tasks": ["mol_opt"]},
+            {"task": "mol_opt", "subtask": "qed", "query": "Source Molecule: C"},
+            "mol_opt/qed",
+        ),
+        ({"type": "panorama", "task": "pi4pc"}, {}, "pi4pc"),
+        (
+            {"type": "function_calls", "expects": "no_calls"},
+            {"id": "irrelevance_3", "function": [{"name": "f", "parameters": {"properties": {}}}]},
+            "irrelevance",
+        ),
+        (CHECK, {}, None),
+    ],
+)
+def test_a_sample_without_an_answer_is_one_of_its_subtask(
+    grader: dict[str, Any], fields: dict[str, Any], subtask: str | None
+) -> None:
+    async def never(sample: object) -> Score:
+        raise RewardFailed("not graded")
+
+    reward = _GRADER.validate_python(grader)
+    grading = Grading(
+        SimpleNamespace(score=never), 1, subtask_of=partial(subtask_of, reward, "grader")
+    )
+    asked = replace(SAMPLE, extra=fields)
+    answer = Answer("Paris", "stop", 1, 1, 1, 0.1)
+    failed = Unanswered(RequestFailure(503, "busy"), attempts=3)
+
+    assert asyncio.run(grading.row(asked, answer)).group == subtask
+    assert grading.unanswered_row(asked, failed).group == subtask
 
 
 def test_where_lower_scores_are_better_a_low_one_passes_and_a_missing_value_never_does() -> None:

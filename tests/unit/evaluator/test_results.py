@@ -188,6 +188,26 @@ def test_missing_answers_and_missing_grades_are_counted_apart() -> None:
     assert (metrics.accuracy, metrics.pass_at_k, metrics.majority) == (0.25, None, None)
 
 
+def test_samples_are_counted_by_subtask_whatever_became_of_them() -> None:
+    totals = RunningTotals()
+    lost = LeftOut(source="grader", cause=InfrastructureCause.TIMED_OUT, message="slow")
+    for each in (
+        row(0).model_copy(update={"group": "a"}),
+        unanswered(1).model_copy(update={"group": "a"}),
+        ResultRow(index=2, group="a", gold=["4"], answer="4", correct=None, error="no judge"),
+        unanswered(3).model_copy(update={"group": "b"}),
+        row(4).model_copy(update={"group": "b", "left_out": lost}),
+        row(5),
+    ):
+        totals.add(each)
+
+    found = {name: each.model_dump() for name, each in (totals.metrics().subtasks or {}).items()}
+    assert found == {
+        "a": {"samples": 3, "errors": 2, "unanswered": 1},
+        "b": {"samples": 1, "errors": 1, "unanswered": 1},
+    }
+
+
 def test_the_mean_score_has_an_error_over_items() -> None:
     totals = RunningTotals(samples_per_item=2)
     for index, scores in enumerate([(0.0, 1.0), (1.0, 2.0), (4.0, 4.0)]):
@@ -198,6 +218,16 @@ def test_the_mean_score_has_an_error_over_items() -> None:
     assert metrics.mean_score == pytest.approx(2)
     assert metrics.mean_score_stderr == pytest.approx((6.5 / 6) ** 0.5)
     assert metrics.mean_score_ci95 == pytest.approx((2 - 2.040, 2 + 2.040), abs=1e-3)
+
+
+def test_the_mean_score_of_right_answers_has_the_interval_of_the_accuracy() -> None:
+    totals = RunningTotals()
+    for index in range(10):
+        score = float(index > 0)
+        totals.add(row(index, correct=index > 0).model_copy(update={"score": score}))
+    metrics = totals.metrics()
+
+    assert metrics.mean_score_ci95 == pytest.approx(metrics.ci95)
 
 
 def test_answers_that_ended_at_a_limit_are_counted() -> None:

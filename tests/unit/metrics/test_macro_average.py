@@ -22,7 +22,10 @@ def outcome(
 ) -> BenchmarkOutcome:
     own: dict[str, Any] = {
         key: fields.pop(key)
-        for key in ("stderr", "ci95", "measures", "grader_metric", "errors", "unanswered")
+        for key in (
+            *("stderr", "ci95", "measures", "subtasks", "grader_metric"),
+            *("errors", "unanswered"),
+        )
         if key in fields
     }
     grader = grader or {"type": "numeric"}
@@ -110,10 +113,11 @@ def test_prompts_without_an_answer_count_as_0_in_published_scores() -> None:
     assert unreadable_rows.mean == pytest.approx(0.7)
 
 
-def test_molecules_count_by_the_published_score_of_each_subtask() -> None:
-    def share(mean: float) -> dict[str, Any]:
-        return {"mean": mean, "samples": 10, "stderr": 0.03, "ci95": [mean - 0.06, mean + 0.06]}
+def share(mean: float) -> dict[str, Any]:
+    return {"mean": mean, "samples": 10, "stderr": 0.03, "ci95": [mean - 0.06, mean + 0.06]}
 
+
+def test_molecules_count_by_the_published_score_of_each_subtask() -> None:
     chemistry = {"type": "chemistry", "tasks": ["mol_edit"]}
     edits = {
         "mol_edit/add": {"correct_rate": share(0.5), "valid": share(1.0)},
@@ -139,6 +143,41 @@ def test_molecules_count_by_the_published_score_of_each_subtask() -> None:
         None,
         "und: its sub-tasks have errors and shares, which have no mean: absolute_error",
     )
+
+
+def test_a_subtask_without_the_published_score_counts_as_0() -> None:
+    chemistry = {"type": "chemistry", "tasks": ["mol_edit"]}
+    # No answer to "delete" is a molecule, and no answer to "sub" is there.
+    edits = {
+        "mol_edit/add": {"correct_rate": share(1.0), "valid": share(1.0)},
+        "mol_edit/delete": {"valid": share(0.0)},
+    }
+    silent = {"samples": 80, "errors": 80, "unanswered": 80}
+    graded = {"samples": 10, "errors": 0, "unanswered": 0}
+    subtasks = {"mol_edit/add": graded, "mol_edit/delete": graded, "mol_edit/sub": silent}
+    asked = outcome("edit", 0.1, chemistry, measures=edits, subtasks=subtasks)
+    assert asked.metrics is not None
+    assert asked.metrics.grader_metric is not None
+    assert asked.metrics.grader_metric.mean == pytest.approx(1 / 3)
+    assert asked.metrics.grader_metric.ci95 is not None
+    assert asked.metrics.grader_metric.ci95[1] > 1 / 3
+    old = outcome("edit", 0.1, chemistry, measures=edits)
+    assert old.metrics is not None
+    assert old.metrics.grader_metric is not None
+    assert old.metrics.grader_metric.mean == pytest.approx(1 / 2)
+
+    # Half of a small sub-task has no answer; a property without an oracle has no part.
+    subtasks = {
+        "mol_edit/add": {"samples": 20, "errors": 10, "unanswered": 10},
+        "mol_edit/sub": {"samples": 80, "errors": 0, "unanswered": 0},
+        "mol_opt/drd2": {"samples": 30, "errors": 30, "unanswered": 0},
+    }
+    edits = {part: {"correct_rate": share(1.0)} for part in ("mol_edit/add", "mol_edit/sub")}
+    mean = found(
+        outcome("edit", 0.1, chemistry, measures=edits, subtasks=subtasks), outcome("b", 0.8)
+    )
+    assert mean.mean is not None
+    assert mean.mean.mean == pytest.approx((0.75 + 0.8) / 2)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Means of numbers by sub-task: hand-computed, with answers to one item as a cluster."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from services.metrics.measures import MeasureMean, MeasureRules, Measures
+from services.metrics.measures import MeasureMean, MeasureRules, Measures, mean_of_clusters
+from services.metrics.repeated import bounded_mean
 
 RULES = MeasureRules(winsorized=frozenset({"improvement"}), products={"fts": "valid"})
 
@@ -63,3 +66,56 @@ def test_similarity_of_molecules_carries_their_validity() -> None:
     # The deviations of both, each times the mean of the other: those of the sums of the items.
     terms = [0.75 * (a - 0.6) + 0.6 * (b - 0.75) for a, b in [(1, 1), (0.5, 1), (0, 0), (0.9, 1)]]
     assert found["fts"].stderr == pytest.approx((sum(t * t for t in terms) / 16 * 4 / 3) ** 0.5)
+
+
+CLUSTERS = st.dictionaries(
+    st.integers(0, 20), st.lists(st.floats(0, 1, width=16), min_size=1, max_size=4), min_size=2
+)
+
+
+@given(CLUSTERS)
+def test_the_interval_of_shares_is_that_of_an_accuracy(clusters: dict[int, list[float]]) -> None:
+    found = mean_of_clusters(clusters)
+    sizes = [len(each) for each in clusters.values()]
+    expected = bounded_mean([sum(each) for each in clusters.values()], sizes, sum(sizes))
+
+    assert found.ci95 == pytest.approx(expected.ci95, abs=1e-9)
+    assert found.ci95 is not None
+    low, high = found.ci95
+    assert -1e-12 <= low <= found.mean + 1e-12
+    assert found.mean - 1e-12 <= high <= 1 + 1e-12
+    assert high - low > 0.01, "it has a width where all are alike"
+
+
+def test_scores_of_a_range_are_shares_of_the_way_through_it() -> None:
+    best = {item: [10.0] for item in range(5)}
+    shares = mean_of_clusters({item: [1.0] for item in range(5)})
+    assert shares.ci95 is not None
+
+    within = mean_of_clusters(best, (0.0, 10.0))
+    beyond = mean_of_clusters(best, (0.0, 1.0))
+    lowest = mean_of_clusters({item: [1.0] for item in range(5)}, (1.0, 10.0))
+
+    assert within.mean == 10.0
+    assert within.ci95 == pytest.approx((10 * shares.ci95[0], 10.0))
+    assert beyond.ci95 == (10.0, 10.0), "scores that need not end there"
+    assert lowest.ci95 is not None
+    assert lowest.ci95[0] == 1.0
+    assert lowest.ci95[1] > 1.0
+
+
+def test_ratios_and_products_of_shares_have_such_intervals_and_counts_have_not() -> None:
+    rules = MeasureRules(
+        products={"fts": "valid"},
+        ratios={"f1": (("right", "counted"),)},
+        unbounded=frozenset({"error"}),
+    )
+    measures = Measures(rules)
+    for item in range(5):
+        given = {"fts": 1.0, "valid": 1.0, "right": 2.0, "counted": 2.0, "error": 1.0}
+        measures.add("part", item, given)
+    found = measures.means()["part"]
+
+    wilson = bounded_mean([1.0] * 5, [1] * 5, 5).ci95
+    assert [found[name].ci95 for name in ("fts", "valid", "f1")] == [wilson] * 3
+    assert found["error"].ci95 == (1.0, 1.0)
