@@ -51,7 +51,7 @@ class ToolCallReport:
         if self.important:
             document["important"] = {
                 "tools": _averages(important(tools, self.important)),
-                "parameters": _averages(important(parameters, self.important)),
+                "parameters": _averages(self.metrics.parameters_of(self.important)),
             }
         return document
 
@@ -61,8 +61,10 @@ class ToolCallReport:
 
     def metric_tables(self) -> Iterator[tuple[str, Table]]:
         """The metrics of tools and of parameters, with their names."""
-        yield "工具指标", Table(METRIC_COLUMNS, self._metric_rows(self.metrics.tools))
-        yield "参数指标", Table(METRIC_COLUMNS, self._metric_rows(self.metrics.parameters))
+        tools, parameters = self.metrics.tools, self.metrics.parameters
+        of_some = important(tools, self.important), self.metrics.parameters_of(self.important)
+        yield "工具指标", Table(METRIC_COLUMNS, self._metric_rows(tools, of_some[0]))
+        yield "参数指标", Table(METRIC_COLUMNS, self._metric_rows(parameters, of_some[1]))
 
     def _summary(self) -> str:
         single, multi = self.metrics.single, self.metrics.multi
@@ -76,13 +78,14 @@ class ToolCallReport:
             yield Section(name, [table])
         yield Section("badcase", [Table(BAD_CASE_COLUMNS, self._bad_cases())])
 
-    def _metric_rows(self, table: Mapping[str, Counts]) -> Iterator[Sequence[Cell]]:
+    def _metric_rows(
+        self, table: Mapping[str, Counts], subset: Mapping[str, Counts]
+    ) -> Iterator[Sequence[Cell]]:
         for name, each in _sorted(table):
             counts = (each.label_count, each.pred_count, each.hit_count)
             yield (name, *_rounded(each.score), *counts)
         yield from _average_rows(table.values(), "")
         if self.important:
-            subset = important(table, self.important)
             yield from _average_rows(subset.values(), f" ({', '.join(self.important)})")
 
     def _bad_cases(self) -> Iterator[Sequence[Cell]]:

@@ -125,9 +125,6 @@ class Score:
     f1: float
 
 
-Table = Mapping[str, Counts]
-
-
 def micro_average(counts: Collection[Counts]) -> Score:
     """The score of the pooled counts."""
     pooled = Counts()
@@ -155,28 +152,48 @@ class Strict:
     total: int = 0
 
 
+ParameterKey = tuple[str, ...]
+"""A tool and its parameter, or what a `CompositeKey` has in place of one."""
+
+
 @dataclass(slots=True)
 class ToolCallMetrics:
     """Counts by tool, and by tool and parameter; ``wrong`` are the positions of unequal samples.
 
-    A parameter's key is ``tool-parameter``. ``single`` and ``multi`` are the samples whose label
-    has one call, and several.
+    ``single`` and ``multi`` are the samples whose label has one call, and several.
     """
 
     samples: int = 0
 
     tools: dict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))
-    parameters: dict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))
     single: Strict = field(default_factory=Strict)
     multi: Strict = field(default_factory=Strict)
     wrong: list[int] = field(default_factory=list)
+    _parameters: dict[ParameterKey, Counts] = field(default_factory=lambda: defaultdict(Counts))
+
+    @property
+    def parameters(self) -> dict[str, Counts]:
+        """By ``tool-parameter``; where hyphens give two the same name, by tool and parameter as a
+        JSON list."""
+        return self.parameters_of(self.tools)
+
+    def parameters_of(self, tools: Collection[str]) -> dict[str, Counts]:
+        """The `parameters` of some tools."""
+        number = Counter(map("-".join, self._parameters))
+        return {
+            name
+            if number[name := "-".join(key)] == 1
+            else json.dumps(key, ensure_ascii=False): each
+            for key, each in self._parameters.items()
+            if key[0] in tools
+        }
 
     def add(self, sample: Sample, comparison: Comparison) -> None:
         """Count the calls of the next sample."""
         tools = partial(_tools, negatives=comparison.negatives)
         _count(self.tools, sample, tools, key=lambda tool: tool)
         parameters = partial(_parameters, comparison=comparison)
-        _count(self.parameters, sample, parameters, key=lambda entry: entry[0])
+        _count(self._parameters, sample, parameters, key=lambda entry: entry[0])
         equal = comparison.equal(sample)
         if not equal:
             self.wrong.append(self.samples)
@@ -195,10 +212,9 @@ def measure(samples: Iterable[Sample], comparison: Comparison) -> ToolCallMetric
     return metrics
 
 
-def important(table: Table, names: Collection[str]) -> dict[str, Counts]:
-    """The entries of some tools and of their parameters."""
-    prefixes = tuple(f"{name}-" for name in names)
-    return {key: each for key, each in table.items() if key in names or key.startswith(prefixes)}
+def important(tools: Mapping[str, Counts], names: Collection[str]) -> dict[str, Counts]:
+    """The entries of some tools, whose parameters are `ToolCallMetrics.parameters_of`."""
+    return {name: each for name, each in tools.items() if name in names}
 
 
 def parse_calls(value: Any, place: str) -> list[ToolCall]:
@@ -232,13 +248,14 @@ def _parse_call(value: Any, place: str) -> ToolCall:
 
 
 Entry = TypeVar("Entry")
+Key = TypeVar("Key", str, ParameterKey)
 
 
 def _count(
-    table: dict[str, Counts],
+    table: dict[Key, Counts],
     sample: Sample,
     entries: Callable[[Calls], Iterable[Entry]],
-    key: Callable[[Entry], str],
+    key: Callable[[Entry], Key],
 ) -> None:
     labels, predictions = Counter(entries(sample.label)), Counter(entries(sample.prediction))
     for entry in labels.keys() | predictions.keys():
@@ -252,11 +269,11 @@ def _tools(calls: Calls, *, negatives: bool) -> Iterator[str]:
         yield NEGATIVE
 
 
-def _parameters(calls: Calls, comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _parameters(calls: Calls, comparison: Comparison) -> Iterator[tuple[ParameterKey, str]]:
     """The keys and values of parameters; composite keys are added to the plain ones."""
     for call in calls:
         for name, value in call.params.items():
-            yield f"{call.tool}-{name}", comparison.normalized(value)
+            yield (call.tool, name), comparison.normalized(value)
         for composite in comparison.composites:
             kind = str(call.params.get(composite.type_param))
             if (
@@ -265,4 +282,4 @@ def _parameters(calls: Calls, comparison: Comparison) -> Iterator[tuple[str, str
                 and composite.value_param in call.params
             ):
                 value = comparison.normalized(call.params[composite.value_param])
-                yield f"{call.tool}-{composite.type_param}-{kind}", value
+                yield (call.tool, composite.type_param, kind), value

@@ -151,7 +151,21 @@ def test_strict_counts_samples_with_equal_calls() -> None:
 def test_averages_can_be_repeated_over_some_tools() -> None:
     metrics = measured(([call("a", x=1), call("ab", x=1)], [call("a", x=1)]))
     assert list(important(metrics.tools, ["a"])) == ["a"]
-    assert list(important(metrics.parameters, ["a"])) == ["a-x"]
+    assert list(metrics.parameters_of(["a"])) == ["a-x"]
+
+
+def test_hyphens_in_names_mix_neither_tools_nor_parameters() -> None:
+    metrics = measured(
+        ([call("search", q="x")], [call("search", q="x")]),
+        ([call("search-web", q="x")], []),
+        ([call("search", **{"web-q": "x"})], [call("search-web", q="x")]),
+    )
+
+    assert list(important(metrics.tools, ["search"])) == ["search"]
+    named = {name: each.hit_count for name, each in metrics.parameters.items()}
+    assert named == {"search-q": 1, '["search", "web-q"]': 0, '["search-web", "q"]': 0}
+    assert list(metrics.parameters_of(["search"])) == ["search-q", '["search", "web-q"]']
+    assert list(metrics.parameters_of(["search-web"])) == ['["search-web", "q"]']
 
 
 @pytest.mark.parametrize(
