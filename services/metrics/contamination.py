@@ -2,6 +2,7 @@
 or reordered."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,41 +13,56 @@ N = 13
 """Words of an n-gram, as in the contamination check of T. Brown et al., "Language Models are
 Few-Shot Learners" (2020), appendix C."""
 SHORTEST = 4
-"""Tokens of the shortest question that is searched for within a line of text."""
+"""Words of the shortest question that is searched for within a line of text."""
 TEMPLATE_ITEMS = 10
 """A sequence in more questions than these, and in more than half of all, is their template."""
 LISTED_ROWS = 5
 """Maximum training rows that a finding lists; all are counted."""
 
-_WORD = re.compile(r"\w+|[^\w\s]")
-LABEL = re.compile(r"\s*\w+(?:\s+\d+)?\s*[:.)]\s*")
+_EAST_ASIAN = (  # Han, kana and Hangul
+    "\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+    "\u1100-\u11ff\uac00-\ud7a3"
+)
+_SOUTHEAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+_UNSPACED = _EAST_ASIAN + _SOUTHEAST_ASIAN
+_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
+_WORD = 4
+_SHORTER = ((re.compile(f"[{_EAST_ASIAN}]"), 2), (re.compile(f"[{_SOUTHEAST_ASIAN}]"), 1))
+"""Quarters of a word: of every token, and of single characters that are tokens where no space, or
+not every one, separates words. These have about two characters, or about four."""
+_FIRST_UNSPACED = "\u0e00"
+_SENTENCE_ENDS = frozenset("?.\u3002")
+LABEL = re.compile(r"\s*\(?\w+(?:\s+\d+)?\s*[:.)\u3001]\s*")
 """What precedes a question in a list of them, such as ``Q:`` or ``3.``."""
 
 Gram = tuple[str, ...]
 
 
 class Overlap(StrEnum):
-    """How a text holds an item: it equals the question, or shares `N` tokens in a row with it (all
-    tokens of a shorter question)."""
+    """How a text holds an item: it equals the question, or shares `N` words in a row with it (all
+    words of a shorter question)."""
 
     EXACT = "exact"
     N_GRAM = "n_gram"
 
 
 class Contamination:
-    """Finds texts that equal or contain a question, or share a sequence of `N` tokens with one.
+    """Finds texts that equal or contain a question, or share a sequence of `N` words with one.
 
-    Texts are compared as lower-case words and single punctuation marks. A question of fewer than
-    `N` tokens must be contained as a whole; one of fewer than `SHORTEST` must be a line of the
-    text, with or without a label such as ``Q:``; questions without words match nothing. A sequence
-    of their template, such as an instruction that ends each of the questions, counts for nothing.
+    Texts are compared as lower-case words and single punctuation marks, which are words as well,
+    after compatible characters were made alike (Unicode's NFKC), such as full-width punctuation. In
+    scripts without spaces every character is compared, and is a part of a word: half of one in
+    Chinese, Japanese and Korean. A question of fewer than `N` words must be contained as a whole;
+    one of fewer than `SHORTEST` must be a line of the text, with or without a label such as ``Q:``
+    and the end of its sentence; questions without words match nothing. A sequence of their
+    template, such as an instruction that ends each of the questions, counts for nothing.
     """
 
     def __init__(self, questions: Iterable[str]) -> None:
         self._whole: dict[Gram, list[int]] = {}
         self._grams: dict[Gram, list[int]] = {}
         self._short: dict[Gram, set[Gram]] = {}  # by their first `SHORTEST` tokens
-        self._has_lines = False
+        self._lines: dict[Gram, list[int]] = {}
         items = 0
         for item, question in enumerate(questions):
             words = words_of(question)
@@ -54,9 +70,11 @@ class Contamination:
                 self._whole.setdefault(words, []).append(item)
             for gram in set(grams_of(words)):
                 self._grams.setdefault(gram, []).append(item)
-            if SHORTEST <= len(words) < N:
+            size = _size(words)
+            if SHORTEST * _WORD <= size < N * _WORD:
                 self._short.setdefault(words[:SHORTEST], set()).add(words)
-            self._has_lines |= 0 < len(words) < SHORTEST
+            if 0 < size < SHORTEST * _WORD:
+                self._lines.setdefault(_without_end(words), []).append(item)
             items += 1
         most = max(TEMPLATE_ITEMS, items // 2)
         self._grams = {gram: held for gram, held in self._grams.items() if len(held) <= most}
@@ -64,7 +82,7 @@ class Contamination:
     def holds(self, text: str) -> bool:
         """Whether a text of the training data contains an item."""
         words = words_of(text)
-        return words in self._whole or any(True for _ in self._held(text, words))
+        return words in self._whole or any(self._held(text, words))
 
     def items_in(self, text: str) -> dict[int, Overlap]:
         """The positions of the items that a text contains; an exact match outranks an n-gram."""
@@ -78,16 +96,14 @@ class Contamination:
             if gram in self._grams:
                 yield self._grams[gram]
         if self._short:
-            for start, opening in enumerate(grams_of(words, SHORTEST)):
-                for question in self._short.get(opening, ()):
+            for start in range(len(words)):
+                for question in self._short.get(words[start : start + SHORTEST], ()):
                     if words[start : start + len(question)] == question:
                         yield self._whole[question]
-        if self._has_lines:
-            for line in text.splitlines():
+        if self._lines:
+            for line in _normal(text).splitlines():
                 for piece in (line, LABEL.sub("", line, count=1)):
-                    tokens = words_of(piece)
-                    if len(tokens) < SHORTEST and tokens in self._whole:
-                        yield self._whole[tokens]
+                    yield self._lines.get(_without_end(words_of(piece)), [])
 
 
 @dataclass(slots=True)
@@ -165,29 +181,62 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def words_of(text: str) -> Gram:
-    """Lower-case words and single punctuation marks."""
-    return tuple(_WORD.findall(text.lower()))
+    """Lower-case words, characters of scripts without spaces, and single punctuation marks."""
+    return tuple(_TOKEN.findall(_normal(text).lower()))
 
 
-def grams_of(words: Gram, length: int = N) -> Iterator[Gram]:
-    """All n-grams of the given length in tokens."""
-    return (words[start : start + length] for start in range(len(words) - length + 1))
+def _normal(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
-_FIELD_END = re.compile(r"\n|(?<=[.!?;])\s+")
+def grams_of(words: Gram) -> Iterator[Gram]:
+    """From each token on, the shortest sequence that is as long as `N` words, where there is
+    one."""
+    quarters = [_quarters(token) for token in words]
+    end = total = 0
+    for start, own in enumerate(quarters):
+        while total < N * _WORD and end < len(words):
+            total += quarters[end]
+            end += 1
+        if total < N * _WORD:
+            return
+        yield words[start:end]
+        total -= own
+
+
+def _size(words: Gram) -> int:
+    """The length in quarters of a word."""
+    return sum(map(_quarters, words))
+
+
+def _quarters(token: str) -> int:
+    if token < _FIRST_UNSPACED or len(token) > 1:
+        return _WORD
+    return next((size for script, size in _SHORTER if script.match(token)), _WORD)
+
+
+def _without_end(words: Gram) -> Gram:
+    """A line without the marks that end its sentence, unless it has nothing else."""
+    end = len(words)
+    while end > 1 and words[end - 1] in _SENTENCE_ENDS:
+        end -= 1
+    return words[:end]
+
+
+_FIELD_END = re.compile(r"\n|(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _NUMBER = "0"
 
 
 class AlteredItems:
     """Finds texts that hold a question with changed numbers, or its fields in another order.
 
-    Changed numbers: `N` tokens in a row are those of a question, but for numbers. Sequences that
+    Changed numbers: `N` words in a row are those of a question, but for numbers. Sequences that
     several questions share when their numbers are left out count for nothing: there, other numbers
     are other questions of the same kind. So do shorter questions, such as sums.
 
     Reordered fields: lines and sentences are fields, whose labels (``A.``, ``3)``) do not matter.
     A text holds all fields of the question that are not of the questions' template, which are at
-    least two with `N` tokens together.
+    least two with `N` words together.
 
     ``others`` are further questions of the benchmark: they are not looked for, but show what of it
     is a template.
@@ -206,7 +255,7 @@ class AlteredItems:
         self._fields: dict[Gram, list[frozenset[Gram]]] = {}  # by the longest field
         for each in (set(_fields(question)) for question in looked_for.values()):
             own = frozenset(field for field in each if number_of[field] <= most)
-            if len(own) > 1 and sum(map(len, own)) >= N:
+            if len(own) > 1 and sum(map(_size, own)) >= N * _WORD:
                 self._fields.setdefault(max(own, key=lambda field: (len(field), field)), []).append(
                     own
                 )
@@ -226,7 +275,7 @@ def _masked_grams(words: Gram) -> Iterator[Gram]:
 
 
 def _fields(text: str) -> Iterator[Gram]:
-    for piece in _FIELD_END.split(text):
+    for piece in map(_normal, _FIELD_END.split(text)):
         words = words_of(LABEL.sub("", piece, count=1)) if LABEL.match(piece) else words_of(piece)
         if words:
             yield words

@@ -13,7 +13,7 @@ from services.datasets.questions import question_of
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, RowError
 from services.datasets.splits import by_question, by_subtask, subtask_of
-from services.metrics.contamination import AlteredItems, Contamination
+from services.metrics.contamination import AlteredItems, Contamination, said_by_users
 from services.metrics.extraction import at_path
 
 MAX_ITEMS = 50_000
@@ -22,11 +22,18 @@ SEARCH, FINAL = "search", "final"
 
 @dataclass(frozen=True)
 class Item:
-    """A row of the benchmark, its question text, and its sub-task for published splits."""
+    """A row of the benchmark, its question text, by which it is divided, and its sub-task for
+    published splits. ``said`` is what users say in the messages of a row without a benchmark."""
 
     row: JsonObject
     question: str
     subtask: tuple[str, ...] = ()
+    said: str = ""
+
+    @property
+    def asked(self) -> str:
+        """What training data may not hold."""
+        return self.said or self.question
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,9 @@ class ItemsInData:
     """
 
     def __init__(self, items: Sequence[Item], others: Sequence[Item] = ()) -> None:
-        questions = [item.question for item in items]
+        questions = [item.asked for item in items]
         self._same = Contamination(questions)
-        self._altered = AlteredItems(questions, (item.question for item in others))
+        self._altered = AlteredItems(questions, (item.asked for item in others))
 
     def holds(self, text: str) -> bool:
         """Whether a text contains an item."""
@@ -79,15 +86,22 @@ def read_items(path: Path, request: CreateCampaign) -> list[Item]:
             if not isinstance(record.value, dict):
                 raise RowError("is not an object")
             subtask = subtask_of(record.value, benchmark if request.splits == "published" else None)
-            items.append(Item(record.value, _question(record.value, benchmark), subtask))
+            items.append(_item(record.value, benchmark, subtask))
         except RowError as error:
             raise InvalidRequest(f"row {record.row}: {error.message}", param="file") from None
     return items
 
 
-def _question(row: JsonObject, benchmark: Benchmark | None) -> str:
-    if benchmark is None:
-        return _text(question_of(row)[1])
+def _item(row: JsonObject, benchmark: Benchmark | None, subtask: tuple[str, ...]) -> Item:
+    if benchmark is not None:
+        return Item(row, _question(row, benchmark), subtask)
+    _, question = question_of(row)
+    if isinstance(question, str):
+        return Item(row, question, subtask)
+    return Item(row, _text(question), subtask, said_by_users(question))
+
+
+def _question(row: JsonObject, benchmark: Benchmark) -> str:
     try:
         question = at_path(row, benchmark.question)
     except LookupError:
@@ -97,9 +111,7 @@ def _question(row: JsonObject, benchmark: Benchmark | None) -> str:
     return question
 
 
-def _text(question: str | list[JsonObject]) -> str:
-    if isinstance(question, str):
-        return question
+def _text(question: list[JsonObject]) -> str:
     return "\n".join(str(message.get("content") or "") for message in question)
 
 

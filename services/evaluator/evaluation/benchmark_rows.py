@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from string import ascii_uppercase
 
@@ -10,6 +10,7 @@ from services.contracts.base import JsonObject
 from services.contracts.evaluation.benchmarks import QUESTION, Benchmark
 from services.contracts.rewards.graders import ToolCallsGrader
 from services.datasets.record import JsonValue, RowError, shown
+from services.metrics.contamination import said_by_users
 from services.metrics.extraction import at_path
 from services.rewards.families import family_of
 
@@ -21,33 +22,62 @@ def evaluation_row(row: JsonValue, benchmark: Benchmark) -> JsonObject:
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with {benchmark.question}")
-    question = _said(_at(row, benchmark.question))
-    if not isinstance(question, str):
-        raise RowError(f"{benchmark.question} is {shown(question)}, not a text")
-    if not question.strip():
-        raise RowError(f"{benchmark.question} is empty")
+    question = _question(row, benchmark)
     # Questions and golds use the keys of evaluation files, which a row may not repeat.
     taken = {"messages", "prompt", "question", "problem", "gold", "answer"}
     extra = {key: value for key, value in row.items() if key not in taken}
     gold = _at(row, benchmark.answer) if benchmark.answer is not None else None
-    if benchmark.choices is not None:
-        question += "".join(_options(_at(row, benchmark.choices), benchmark.choices))
+    options = _options(row, benchmark, question)
     if benchmark.labels is not None:
         gold = _letter(gold, _at(row, benchmark.labels), benchmark.labels)
     if benchmark.incorrect:
-        options = _mixed(question, [gold, *(_at(row, path) for path in benchmark.incorrect)])
-        question += "".join(_options(options, " and ".join(benchmark.incorrect)))
-        gold = ascii_uppercase[options.index(gold)]
+        gold = ascii_uppercase[options.index(str(gold))]
     if gold is not None and not isinstance(gold, str) and _is_json(benchmark):
         # A list of golds means any of them; a list of calls is a single gold, which is JSON text.
         gold = json.dumps(gold, ensure_ascii=False)
+    lines = _lettered(options)
     texts = {name: _text(row, path) for name, path in benchmark.fields.items()}
-    prompt = {"prompt": _filled(benchmark.prompt, {**texts, QUESTION[1:-1]: question})}
+    prompt = {"prompt": _filled(benchmark.prompt, {**texts, QUESTION[1:-1]: question + lines})}
     if benchmark.tests is not None:
         extra["tests"] = [_filled(benchmark.tests, texts)]
     if benchmark.setup is not None:
         extra["setup"] = _filled(benchmark.setup, texts)
     return {**extra, **prompt} if gold is None else {**extra, **prompt, "gold": gold}
+
+
+def question_and_options(row: JsonObject, benchmark: Benchmark) -> tuple[str, str]:
+    """What a row asks, without the prompt around it, and its options as lines with letters.
+
+    Of messages, the question is what users say. Raises RowError that names the path at fault.
+    """
+    question, value = _question(row, benchmark), _at(row, benchmark.question)
+    said = said_by_users(value) if isinstance(value, list) else ""
+    return said or question, _lettered(_options(row, benchmark, question))
+
+
+def _question(row: JsonObject, benchmark: Benchmark) -> str:
+    question = _said(_at(row, benchmark.question))
+    if not isinstance(question, str):
+        raise RowError(f"{benchmark.question} is {shown(question)}, not a text")
+    if not question.strip():
+        raise RowError(f"{benchmark.question} is empty")
+    return question
+
+
+def _options(row: JsonObject, benchmark: Benchmark, question: str) -> list[str]:
+    """The options in the order in which they are shown; none without any."""
+    if benchmark.choices is not None:
+        return _texts(_at(row, benchmark.choices), benchmark.choices)
+    if not benchmark.incorrect:
+        return []
+    paths = [str(benchmark.answer), *benchmark.incorrect]
+    options = _mixed(question, [_at(row, path) for path in paths])
+    return _texts(options, " and ".join(benchmark.incorrect))
+
+
+def _lettered(options: Sequence[str]) -> str:
+    pairs = zip(ascii_uppercase, options, strict=False)
+    return "".join(f"\n{letter}. {text}" for letter, text in pairs)
 
 
 def _is_json(benchmark: Benchmark) -> bool:
@@ -85,13 +115,15 @@ def _mixed(question: str, options: list[JsonValue]) -> list[JsonValue]:
     return sorted(options, key=lambda each: sha256(f"{question}\n{each}".encode()).digest())
 
 
-def _options(texts: JsonValue, path: str) -> Iterator[str]:
-    if not isinstance(texts, list) or not 2 <= len(texts) <= len(ascii_uppercase):
-        raise RowError(f"{path} is {shown(texts)}, not a list of 2 to 26 texts")
-    for letter, text in zip(ascii_uppercase, texts, strict=False):
+def _texts(values: JsonValue, path: str) -> list[str]:
+    if not isinstance(values, list) or not 2 <= len(values) <= len(ascii_uppercase):
+        raise RowError(f"{path} is {shown(values)}, not a list of 2 to 26 texts")
+    texts: list[str] = []
+    for text in values:
         if not isinstance(text, str):
             raise RowError(f"{path} has {shown(text)}, not a text")
-        yield f"\n{letter}. {text}"
+        texts.append(text)
+    return texts
 
 
 def _text(row: JsonObject, path: str) -> str:

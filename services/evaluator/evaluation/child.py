@@ -23,7 +23,7 @@ from services.evaluator.evaluation.agent import open_agent
 from services.evaluator.evaluation.benchmark_run import BenchmarkRun, runs_of
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import Engine, Generation, Grading, generate
-from services.evaluator.evaluation.overlap import training_overlaps
+from services.evaluator.evaluation.overlap import questions_of, training_overlaps
 from services.evaluator.evaluation.results import RESULTS, ResultRow, prepare, read_rows
 from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
@@ -31,7 +31,6 @@ from services.evaluator.evaluation.totals import SuiteTotals
 from services.evaluator.evaluation.votes import unite_votes
 from services.evaluator.failures import FailureWatch
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
-from services.metrics.contamination import said_by_users
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import ComparesAnswers, Component
 from services.rollouts.outages import OutageWatch
@@ -96,9 +95,8 @@ async def evaluate(
         found.grader_metric = run.grader_metric(found)
     if spec.training:
         for run in runs:
-            questions = [said_by_users(sample.messages) for sample in run.samples()]
             metrics[run.spec.name].training_overlap = await training_overlaps(
-                spec.training, questions, reporter
+                spec.training, questions_of(run.samples()), reporter
             )
     return metrics
 

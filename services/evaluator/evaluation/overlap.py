@@ -1,18 +1,30 @@
 """Compares the items of an evaluation with the files that its model was trained on."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from services.contracts.evaluation.results import TrainingOverlap
 from services.core.process.reporter import Reporter
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, UnreadableFile
+from services.evaluator.evaluation.samples import EvaluationSample
 from services.evaluator.evaluation.spec import TrainingFile
 from services.metrics.contamination import find_contamination
 
 MAX_FILE_BYTES = 256 << 20
 MAX_ITEMS = 20_000
 """Maximum number of compared items; their n-grams are kept in memory."""
+
+
+def questions_of(samples: Iterable[EvaluationSample]) -> list[str]:
+    """What tells each item from others: its question, with its options if another item asks the
+    same."""
+    asked = [(sample.question, sample.options) for sample in samples]
+    number = Counter(question for question, _ in asked)
+    return [
+        question if number[question] == 1 else question + options for question, options in asked
+    ]
 
 
 async def training_overlaps(

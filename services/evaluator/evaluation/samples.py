@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +22,8 @@ from services.datasets.record import (
     shown,
     without_padding,
 )
-from services.evaluator.evaluation.benchmark_rows import evaluation_row
+from services.evaluator.evaluation.benchmark_rows import evaluation_row, question_and_options
+from services.metrics.contamination import said_by_users
 from services.metrics.extraction import at_path
 from services.rewards.graders.gold import ExactMatch, matcher
 from services.rewards.graders.meaning import MathGolds
@@ -37,6 +38,8 @@ class EvaluationSample:
     gone. ``gold`` is empty for graders that need none; numbers are written as JSON writes them.
     ``extra`` is every other key of the row, unchanged. ``tags`` name what kind of row it is.
     ``rows_before`` counts the rows of the benchmarks that the evaluation has before this one.
+    ``question`` is what is asked, without system messages and a benchmark's prompt around it, and
+    ``options`` the lines with a benchmark's options.
     """
 
     index: int
@@ -46,6 +49,8 @@ class EvaluationSample:
     sample: int = 0
     rows_before: int = 0
     tags: tuple[str, ...] = ()
+    question: str = field(default="", compare=False)
+    options: str = field(default="", compare=False)
 
     @property
     def prompt_index(self) -> int:
@@ -131,6 +136,9 @@ def parse_sample(
     """
     row = without_padding(row)
     tags = _tags(row, benchmark)
+    asked = None
+    if benchmark is not None and isinstance(row, dict):
+        asked = question_and_options(row, benchmark)
     if benchmark is not None:
         row = evaluation_row(row, benchmark)
         if benchmark.answer_range is not None:
@@ -139,6 +147,7 @@ def parse_sample(
         raise RowError(f"is {shown(row)}, not an object with prompt or messages, and gold")
     key, question = question_of(row)
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
+    said, options = asked or (said_by_users(messages), "")
     extra = {name: row[name] for name in row if name not in {"messages", key, gold_of(row)[0]}}
     return EvaluationSample(
         index,
@@ -146,6 +155,8 @@ def parse_sample(
         _checked_golds(row, golds, benchmark),
         extra,
         tags=tags,
+        question=said,
+        options=options,
     )
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from services.campaigns.data.benchmark import Item, KnownItems, Parts
+from services.campaigns.data.benchmark import Item, KnownItems, Parts, read_items
 from services.campaigns.data.rows import read_rows
 from services.campaigns.run.signals import StepFailed
+from services.contracts.campaigns.campaigns import CreateCampaign
+from tests.support.campaigns.run import REQUEST
 
 QUESTION, HIDDEN = "What is 1 plus 2?", "What is 3 plus 4?"
 ITEMS = KnownItems(
@@ -43,6 +45,32 @@ def test_a_row_that_holds_a_short_item_anywhere_is_removed(
     rows = read_rows(write(tmp_path, row), ITEMS)
 
     assert (len(rows.rows), rows.contaminated) == (len(CLEAN), 1)
+
+
+CHINESE = "小王在银行存入十万元"
+
+
+@pytest.mark.parametrize("text", [f"问\uff1a{CHINESE}\uff1f", f"请回答{CHINESE}呢"])
+def test_a_row_in_a_script_without_spaces_is_removed(tmp_path: Path, text: str) -> None:
+    items = KnownItems(Parts([Item({}, QUESTION)], [Item({}, CHINESE)]))
+
+    assert read_rows(write(tmp_path, leaked(text)), items).contaminated == 1
+
+
+def test_of_a_conversation_what_users_say_is_an_item(tmp_path: Path) -> None:
+    told = {"role": "system", "content": "You are a patient teacher of sums."}
+    rows = [
+        {"messages": [told, {"role": "user", "content": f"What is {n} and {n}?"}], "gold": "1"}
+        for n in range(30)
+    ]
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    items = read_items(path, CreateCampaign.model_validate(REQUEST))
+
+    found = read_rows(write(tmp_path, leaked("What is 7 and 7?")), KnownItems(Parts(items, [])))
+
+    assert found.contaminated == 1
+    assert items[7].question.startswith("You are a patient"), "by which items are divided"
 
 
 def leaked(question: str) -> dict[str, str]:

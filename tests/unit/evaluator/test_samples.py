@@ -10,7 +10,9 @@ from services.contracts.evaluation.named_benchmarks import BENCHMARKS
 from services.contracts.rewards.graders import ExactGrader, NumericGrader
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.scan import Scan
+from services.evaluator.evaluation.overlap import questions_of
 from services.evaluator.evaluation.samples import EvaluationSample, parse_sample, read_samples
+from services.metrics.contamination import find_contamination
 from services.rewards.graders.gold import matcher
 
 EXACT = matcher(ExactGrader())
@@ -34,6 +36,52 @@ def test_samples_are_read_in_order(tmp_path: Path) -> None:
         EvaluationSample(0, (user,), ("2",), {"id": "a", "tags": ["x"]}, tags=("x",)),
         EvaluationSample(1, tuple(messages), ("2", "2.5"), {}),
     ]
+
+
+def questions(name: str, *rows: Any) -> list[str]:
+    """What is looked for in training files."""
+    benchmark = BENCHMARKS[name]
+    return questions_of(parse_sample(row, index, None, benchmark) for index, row in enumerate(rows))
+
+
+def test_training_files_are_searched_for_questions_without_prompt_and_options() -> None:
+    quiz = [{"question": f"Who wrote {n}?", "answer": {"aliases": ["x"]}} for n in ("Emma", "Dune")]
+    options = {"choices": ["Lima", "Rome", "Oslo", "Bern"], "answer": 0}
+    capitals = [{"question": f"What is the capital of {n}?", **options} for n in ("Peru", "Chad")]
+    words = [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it so?"}]]
+    call = {"question": words, "function": [], "id": "simple_1"}
+
+    assert questions("triviaqa", *quiz) == ["Who wrote Emma?", "Who wrote Dune?"]
+    assert questions("mmlu", *capitals) == [each["question"] for each in capitals]
+    assert questions("bfcl_simple", call) == ["Is it so?"]
+    report = find_contamination(questions("mmlu", *capitals), [f"Q: {capitals[1]['question']}"])
+    assert [each.item for each in report.found] == [1]
+
+
+def test_the_prompt_of_a_benchmark_is_no_item_of_it() -> None:
+    problems = [{"problem": f"Find the remainder of {n} and 7.", "answer": "5"} for n in range(10)]
+    asked = BENCHMARKS["aime24"].prompt.replace("{question}", "What is the area of a circle?")
+
+    assert not find_contamination(questions("aime24", *problems), [asked]).found
+
+
+def test_items_that_ask_the_same_are_told_apart_by_their_options() -> None:
+    rows = [
+        {"question": "Which is true?", "choices": [*options, "Oslo", "Bern"], "answer": 0}
+        for options in (("Lima", "Rome"), ("Ulm", "Bonn"))
+    ]
+    first, second = questions("mmlu", *rows)
+
+    assert first == "Which is true?\nA. Lima\nB. Rome\nC. Oslo\nD. Bern"
+    assert not find_contamination([first, second], ["Which is true? It is hard to say."]).found
+    assert len(find_contamination([first, second], [f"Now: {second}"]).found) == 1
+
+
+def test_of_a_conversation_what_users_say_is_searched_for() -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+1?"}]
+    rows = [{"messages": messages, "gold": "2"}, {"prompt": "Why?", "gold": "x"}]
+
+    assert questions_of(parse_sample(row, 0) for row in rows) == ["1+1?", "Why?"]
 
 
 def test_null_keys_are_dropped_from_messages() -> None:

@@ -50,6 +50,16 @@ def test_sentences_are_fields_too() -> None:
     )
 
 
+def test_other_numbers_and_another_order_are_found_in_chinese() -> None:
+    first = "小王在银行存入人民币{}万元"
+    last = "年利率为{}%\uff0c五年后他可以取出多少钱"
+    items = AlteredItems([f"{first.format(10)}\u3002{last.format(3)}\uff1f"])
+
+    assert items.holds(f"请问{first.format(25)}\u3002{last.format(4)}\uff1f")
+    assert items.holds(f"{last.format(3)}\uff1f{first.format(10)}\u3002")
+    assert not items.holds(f"{first.format(10)}\u3002")
+
+
 def test_fields_of_a_template_do_not_matter() -> None:
     template = "Think step by step before you answer the question.\nGive one word alone."
     items = AlteredItems(f"{template}\nTopic {chr(97 + each)}?" for each in range(26))

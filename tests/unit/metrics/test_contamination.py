@@ -1,5 +1,9 @@
 """Finding benchmark items in training rows."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from services.metrics.contamination import (
     LISTED_ROWS,
     ContaminatedItem,
@@ -45,6 +49,66 @@ def test_a_question_without_words_is_in_no_text() -> None:
     items = Contamination(["  "])
     assert not items.holds("")
     assert items.items_in("") == {}
+
+
+def test_scripts_without_spaces_are_searched_within_a_line() -> None:
+    items = Contamination(["中国的首都是哪个城市", "日本の首都はどこの都市ですか"])
+
+    for text in (
+        "中国的首都是哪个城市\uff1f",
+        "问\uff1a中国的首都是哪个城市\uff1f答\uff1a北京",
+        "问题\uff1a中国的首都是哪个城市\n答案\uff1a北京",
+        "请回答下面的问题\uff0c中国的首都是哪个城市",
+        "请问中国的首都是哪个城市呢\uff1f",
+    ):
+        assert list(items.items_in(text)) == [0], text
+    assert list(items.items_in("質問\uff1a日本の首都はどこの都市ですか\uff1f")) == [1]
+    assert not items.holds("日本的首都是哪个城市\uff1f")
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("한국의 수도는 어느 도시입니까", "다음 질문: 한국의 수도는 어느 도시입니까라고 물었다"),
+        ("เมืองหลวงของประเทศไทยคือเมืองใด", "ตอบคำถามเมืองหลวงของประเทศไทยคือเมืองใดครับ"),
+        ("你是谁", "问题1、你是谁\uff1f"),
+        ("你是谁\uff1f", "\uff083\uff09你是谁"),
+        ("What is \uff12 plus 2 (in words)?", "Q: what is 2 plus 2 \uff08in words\uff09\uff1f"),
+    ],
+)
+def test_other_scripts_labels_and_wide_punctuation_hide_no_question(
+    question: str, text: str
+) -> None:
+    assert Contamination([question]).holds(text)
+
+
+CHARACTERS = "".join(chr(0x4E00 + 7 * number) for number in range(60))
+
+
+def test_a_character_counts_as_half_a_word() -> None:
+    items = Contamination([CHARACTERS])
+
+    assert items.holds(f"前{CHARACTERS[20:46]}后")
+    assert not items.holds(f"前{CHARACTERS[20:45]}后")
+    assert not Contamination([CHARACTERS[:7]]).holds(f"前{CHARACTERS[:7]}后"), "a line of its own"
+    assert Contamination([CHARACTERS[:8]]).holds(f"前{CHARACTERS[:8]}后")
+
+
+@given(
+    st.lists(st.sampled_from([*CHARACTERS[:20], "a ", " b1 ", "\uff0c", "3", "か"]), min_size=8),
+    st.text("请问答\uff1a\uff1f\n x", max_size=5),
+    st.text("呢\uff1f。答 x\n", max_size=5),
+)
+def test_an_item_is_found_wherever_it_stands_in_a_text(
+    parts: list[str], before: str, behind: str
+) -> None:
+    question = "".join(parts)
+    text = f"{before} {question} {behind}"
+
+    items = Contamination([question])
+
+    assert 0 in items.items_in(text)
+    assert items.items_in(question) == {0: Overlap.EXACT}
 
 
 def test_items_are_told_by_position_and_exact_matches_from_shared_sequences() -> None:
