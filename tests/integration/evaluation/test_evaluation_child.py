@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from services.contracts.base import JsonObject
+from services.contracts.evaluation.benchmarks import Benchmark
 from services.contracts.evaluation.evaluations import BenchmarkOutcome
+from services.contracts.rewards.graders import NumericGrader
 from services.contracts.rewards.rewards import ExtensionReward
 from services.contracts.sampling import Sampling
 from services.core.process.reporter import METRICS, RESULT
@@ -85,8 +87,11 @@ def test_items_in_the_training_data_are_counted_and_told(tmp_path: Path) -> None
         {"id": "file-2", "source": {"path": other, "filename": "other.jsonl"}},
         {"id": "file-3", "source": {"path": tmp_path / "gone", "filename": "gone.jsonl"}},
     ]
-    with ChatServer(add) as server:
-        job = job_of(tmp_path / "job", server, 10, training=training)
+    with ChatServer(lambda text, times: add(text.partition(" ")[0], times)) as server:
+        asked = "{question} Put your final answer, which is a number, at the end."
+        grader = NumericGrader()
+        benchmark = Benchmark(question="prompt", answer="gold", prompt=asked, grader=grader)
+        job = job_of(tmp_path / "job", server, 10, training=training, benchmark=benchmark)
         job.run()
 
     overlaps = job.metrics().training_overlap or []
