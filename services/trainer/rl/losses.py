@@ -155,6 +155,9 @@ def explained_variance(values: Tensor, returns: Tensor) -> float:
 MAX_LOG_RATIO, MAX_K3 = 20.0, 10.0
 """Bounds of log-ratios and of k3, as in verl: one improbable token must not dominate the loss, or
 overflow. The gradient of an infinite ratio would be NaN even where a mask leaves the token out."""
+MAX_KL_RATIO = 10.0
+"""Bound of the ratio that weighs a divergence: at the bound of log-ratios, one token of a sampler
+that is not the policy would weigh as much as 5e8 others."""
 
 
 @dataclass(frozen=True)
@@ -245,8 +248,9 @@ def kl_estimates(
 
     k1, k2 and k3 as in Schulman 2020; the gradient of k1 is 0 on average, that of k2 is the
     divergence's where the policy has not moved. unbiased: k3 times the ratio p / p_drawn, of which
-    the gradient is a part (DeepSeek-V3.2, arXiv:2512.02556), cut as in `importance_ratios`. k1
-    in rewards is InstructGPT's penalty (Ouyang et al. 2022, arXiv:2203.02155).
+    the gradient is a part (DeepSeek-V3.2, arXiv:2512.02556), truncated at `MAX_KL_RATIO` as
+    importance weights are (Ionides 2008). k1 in rewards is InstructGPT's penalty (Ouyang et al.
+    2022, arXiv:2203.02155).
     """
     match estimator:
         case KlEstimator.K1:
@@ -257,7 +261,7 @@ def kl_estimates(
             return k3(log_probs, reference_log_probs)
         case KlEstimator.UNBIASED:
             log_ratios = log_probs - drawn_log_probs
-            ratios = log_ratios.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+            ratios = log_ratios.clamp(-MAX_LOG_RATIO, math.log(MAX_KL_RATIO)).exp()
             return ratios * k3(log_probs, reference_log_probs)
 
 

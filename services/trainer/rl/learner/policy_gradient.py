@@ -1,6 +1,8 @@
 """Learning from rewards: GRPO and relatives, and PPO."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -154,12 +156,17 @@ class _BatchLoss:
         anchor = old
         if self.settings.anchor is Anchor.SAMPLER:
             anchor = token_targets.sampler_log_probs[micro.tokens]
-        loss = (weights * self._policy_losses(micro, log_probs, anchor, accumulator)).sum()
+        tokens = self._policy_tokens(micro, log_probs, anchor)
+        unmasked = kept(self.settings, tokens)
+        if unmasked is not None:
+            accumulator.mean("masked_fraction", ~unmasked)
+        summed = partial(_summed, weights, unmasked)
+        loss = summed(self._policy_losses(tokens, accumulator))
         accumulator.part("policy_loss", loss)
         accumulator.mean("entropy", entropies)
         if self.settings.entropy_bonus:
-            loss = loss - self.settings.entropy_bonus * (weights * entropies).sum()
-        loss = loss + self._penalty(micro, log_probs, anchor, weights, accumulator)
+            loss = loss - self.settings.entropy_bonus * summed(entropies)
+        loss = loss + self._penalty(micro, log_probs, anchor, summed, accumulator)
         targets = token_targets.value_targets
         if self.critic is not None and targets is not None:
             loss = loss + _value_part(self.critic, targets, micro, values, weights, accumulator)
@@ -174,50 +181,48 @@ class _BatchLoss:
             return scored[micro.tokens]
         return torch.full_like(log_probs, torch.nan) if moved else log_probs.detach()
 
-    def _policy_losses(
-        self, micro: MicroBatch, log_probs: Tensor, anchor: Tensor, accumulator: MetricAccumulator
-    ) -> Tensor:
-        """The policy losses (m,)."""
-        token_targets, settings = self.token_targets, self.settings
-        sampler = token_targets.sampler_log_probs[micro.tokens]
-        advantages = token_targets.advantages[micro.tokens]
-        ratios = importance_ratios(log_probs, anchor, micro.row_of, settings.ratio)
+    def _policy_tokens(
+        self, micro: MicroBatch, log_probs: Tensor, anchor: Tensor
+    ) -> PolicyTokens:
+        """What the policy loss reads of the tokens of a micro-batch."""
+        sampler = self.token_targets.sampler_log_probs[micro.tokens]
+        advantages = self.token_targets.advantages[micro.tokens]
+        ratios = importance_ratios(log_probs, anchor, micro.row_of, self.settings.ratio)
         covariant = None if self.covariant is None else self.covariant[micro.tokens]
-        tokens = PolicyTokens(
+        return PolicyTokens(
             log_probs, anchor, sampler, ratios, advantages, micro.row_of, covariant
         )
+
+    def _policy_losses(self, tokens: PolicyTokens, accumulator: MetricAccumulator) -> Tensor:
+        """The policy losses (m,), those of masked tokens included."""
+        settings, anchor, sampler = self.settings, tokens.anchor_log_probs, tokens.sampler_log_probs
         found = surrogate(settings, tokens, self.objective)
-        accumulator.mean("ratio_mean", ratios)
+        accumulator.mean("ratio_mean", tokens.ratios)
         accumulator.mean("clip_fraction_low", found.clipped_low)
         accumulator.mean("clip_fraction_high", found.clipped_high)
         if settings.dual_clip is not None:
             accumulator.mean("dual_clip_fraction", found.clipped_dual)
-        unmasked = kept(settings, tokens)
-        losses = found.losses
-        if unmasked is not None:
-            accumulator.mean("masked_fraction", ~unmasked)
-            losses = torch.where(unmasked, losses, 0.0)
         if settings.tis_cap is None:
-            return losses
+            return found.losses
         trusted = anchor  # the old policy: ratios to the sampler have no cap
         if settings.tis_level is RatioLevel.SEQUENCE:
             product = SequenceRatio.PRODUCT
-            trusted = sampler + sequence_log_ratios(anchor - sampler, micro.row_of, product)
+            trusted = sampler + sequence_log_ratios(anchor - sampler, tokens.sequence_of, product)
         corrections = tis_weights(trusted, sampler, settings.tis_cap)
         accumulator.mean("importance_weight_mean", corrections)
         accumulator.largest("importance_weight_max", corrections)
         accumulator.mean("importance_weight_capped_fraction", corrections >= settings.tis_cap)
-        return losses * corrections
+        return found.losses * corrections
 
     def _penalty(
         self,
         micro: MicroBatch,
         log_probs: Tensor,
         anchor: Tensor,
-        weights: Tensor,
+        summed: Callable[[Tensor], Tensor],
         accumulator: MetricAccumulator,
     ) -> Tensor | float:
-        """The KL penalty term of the loss."""
+        """The KL penalty term of the loss, which is ``summed`` over tokens."""
         reference, kl = self.token_targets.reference_log_probs, self.settings.kl
         if kl is None or reference is None:
             return 0.0
@@ -225,7 +230,14 @@ class _BatchLoss:
         if kl.to is not KlTo.LOSS:
             return 0.0
         divergences = kl_estimates(log_probs, anchor, reference[micro.tokens], kl.estimate)
-        return kl.coefficient * (weights * divergences).sum()
+        return kl.coefficient * summed(divergences)
+
+
+def _summed(weights: Tensor, unmasked: Tensor | None, values: Tensor) -> Tensor:
+    """The weighted sum of what tokens add to the loss, all (m,); masked ones add nothing."""
+    if unmasked is not None:
+        values = torch.where(unmasked, values, 0.0)
+    return (weights * values).sum()
 
 
 def _value_part(

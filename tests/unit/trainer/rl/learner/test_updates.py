@@ -126,57 +126,6 @@ def test_metrics_of_a_batch_without_a_token_to_train_on_are_finite(
     assert [name for name, value in metrics.items() if not math.isfinite(value)] == []
 
 
-@pytest.mark.parametrize("objective", ["clip", "cispo", "dppo_tv", "sapo"])
-@pytest.mark.parametrize(
-    "mask",
-    [
-        {"token_mask": [0.5, 5.0]},
-        {"sequence_mask": {"ratio": "product"}},
-    ],
-)
-def test_a_masked_token_of_an_infinite_ratio_adds_nothing(
-    learn: Any, objective: str, mask: dict[str, Any]
-) -> None:
-    first, *others = drawn_batch().sequences
-    loss = {"objective": objective, "anchor": "sampler", **mask}
-
-    def learned(log_prob: float) -> torch.Tensor:
-        sampler = first.sampler_log_probs.copy()
-        sampler[int(first.mask.argmax())] = log_prob
-        batch = TrainingBatch((replace(first, sampler_log_probs=sampler), *others))
-        learner, metrics = learn("reinforcement", batch, loss=loss)
-        assert metrics["masked_fraction"] > 0
-        return weights(learner)
-
-    torch.testing.assert_close(learned(-1000.0), learned(-12.0), rtol=0, atol=0)
-
-
-def test_unbiased_kl_weighs_tokens_by_the_distribution_that_drew_them(
-    learn: Any, tmp_path: Path
-) -> None:
-    batch = drawn_batch()
-    kl = {"coefficient": 0.5, "estimator": "unbiased"}
-    loss = {"anchor": "sampler", "kl": kl}
-    learner, _ = learn("reinforcement", batch, learning_rate=1e-2, loss=loss)
-    ids = [each.token_ids.tolist() for each in batch.sequences]
-    now = [
-        np.array([0.0, *each], np.float32)
-        for each in learner.answer(Probe(token_ids=ids)).log_probs
-    ]
-    drawn = TrainingBatch(
-        tuple(
-            replace(each, sampler_log_probs=log_probs - 1)
-            for each, log_probs in zip(batch.sequences, now, strict=True)
-        )
-    )
-
-    metrics = update(learner, tmp_path, drawn, 1).metrics
-
-    assert metrics["kl"] > 1e-4
-    penalty = metrics["loss"] - metrics["policy_loss"]
-    assert penalty == pytest.approx(0.5 * math.e * metrics["kl"], rel=1e-3)
-
-
 def test_critic_learns_the_expected_reward(learn: Any, tmp_path: Path) -> None:
     for kind in ("shared", "separate"):
         critic = {"kind": kind, "learning_rate": 3e-2, "clip": None}

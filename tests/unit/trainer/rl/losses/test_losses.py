@@ -144,6 +144,16 @@ def test_kl_estimates(estimator: KlEstimator, expected: float) -> None:
     torch.testing.assert_close(estimates, torch.tensor([expected], dtype=torch.float64))
 
 
+def test_a_token_that_the_sampler_found_improbable_weighs_ten_times_another_at_most() -> None:
+    log_probs, reference = torch.tensor([-0.5, -0.5]), torch.tensor([-1.0, -1.0])
+
+    near, far = kl_estimates(
+        log_probs, torch.tensor([-0.5, -16.5]), reference, KlEstimator.UNBIASED
+    ).tolist()
+
+    assert far == pytest.approx(10.0 * near)
+
+
 def test_value_loss_takes_the_larger_error() -> None:
     values, old = torch.tensor([1.0, 1.0, 0.1]), torch.tensor([0.0, 0.0, 0.0])
     returns = torch.tensor([1.0, 0.0, 1.0])
