@@ -19,11 +19,14 @@ from services.contracts.training.online import (
     DistillationMethod,
     OnlineSettings,
     PolicySettings,
+    PpoHyperparameters,
     PpoMethod,
+    ReinforcementHyperparameters,
     ReinforcementMethod,
     TeacherModel,
 )
 from services.contracts.training.optimizer import TrainingType
+from services.contracts.training.policy_loss import Anchor, PolicyLoss
 from services.contracts.training.rows import HUB_DATASET_PREFIX, SCRIPT_PREFIX
 
 RewardedMethod = ReinforcementMethod | PpoMethod
@@ -64,7 +67,21 @@ def online_warnings(request: CreateFineTuningJob) -> list[str]:
     if request.method is None or request.method.online is None:
         return []
     settings = request.method.online.hyperparameters
-    return conversation_warnings(settings.multi_turn, settings.tools, settings.prompt_type)
+    warnings = conversation_warnings(settings.multi_turn, settings.tools, settings.prompt_type)
+    if isinstance(settings, ReinforcementHyperparameters | PpoHyperparameters):
+        warnings += _staleness_warnings(settings.loss, settings.max_staleness)
+    return warnings
+
+
+def _staleness_warnings(loss: PolicyLoss, max_staleness: int) -> list[str]:
+    """A loss in which tokens of older weights count as the policy's own."""
+    bounds = (loss.tis_cap, loss.token_mask, loss.sequence_mask)
+    if max_staleness == 0 or loss.anchor is Anchor.SAMPLER or any(each for each in bounds):
+        return []
+    return [
+        f"nothing corrects for max_staleness {max_staleness}: with loss.anchor old and loss.tis_cap "
+        "null, what older weights sampled is learned from as if the newest had sampled it"
+    ]
 
 
 @contextmanager

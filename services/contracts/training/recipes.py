@@ -1,4 +1,9 @@
-"""Published recipes of reinforcement learning, as the settings that they stand for."""
+"""Published recipes of reinforcement learning, as the settings that they stand for.
+
+The ratios of the papers are relative to the policy that sampled, before an update. That is the
+learner's own, up to rounding, where ``max_staleness`` is 0. Where it is not, the weights that
+sampled are older, and ratios to the sampler (``anchor``) are the papers'.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -84,9 +89,11 @@ _RECIPES: Mapping[str, JsonObject] = {
             "kl": None,
         },
     },
-    # MiniMax 2025, arXiv:2506.13585, section 3.1: no lower bound in effect; SkyRL's upper one
+    # MiniMax 2025, arXiv:2506.13585, section 3.1: no lower bound in effect; SkyRL's upper one.
+    # With a single step per batch no ratio would differ from 1, and nothing be clipped.
     Recipe.CISPO: {
         "advantage": "grpo",
+        "mini_batches": 16,
         "loss": {
             "objective": "cispo",
             "clip_low": 0.999,
@@ -151,8 +158,10 @@ def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
     """Settings with those of their ``recipe`` filled in, if it is one of ``recipes``; what is given
     counts more.
 
-    Of the recipe's loss those fields are left out that the given objective does not read. Raises
-    `AtField` for a given ratio that the recipe's aggregation does not go with.
+    With a ``max_staleness`` above 0 ratios are relative to the sampler, unless the request gives the
+    anchor or a correction of its own. Of the recipe's loss those fields are left out that the given
+    objective does not read. Raises `AtField` for a given ratio that the recipe's aggregation does
+    not go with.
     """
     name = value.get("recipe")
     if not isinstance(name, str) or name not in list(recipes):
@@ -165,8 +174,23 @@ def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
         read = {field: each for field, each in recipe["loss"].items() if field not in unread}
         recipe = {**recipe, "loss": read}
     _check_ratio(name, loss, recipe["loss"])
+    if _is_stale(value) and not _corrects(loss):
+        recipe = {**recipe, "loss": {**recipe["loss"], "anchor": "sampler"}}
     filled: JsonObject = _filled(value, recipe)
     return filled
+
+
+def _is_stale(value: JsonObject) -> bool:
+    """Whether tokens may be older than the weights that learn from them; what is no number is
+    refused where it is read."""
+    staleness = value.get("max_staleness")
+    return isinstance(staleness, int) and staleness > 0
+
+
+def _corrects(loss: Any) -> bool:
+    """Whether a given loss says itself how tokens of other weights are corrected, or that they are
+    not."""
+    return isinstance(loss, Mapping) and ("anchor" in loss or "tis_cap" in loss)
 
 
 def _check_ratio(recipe: str, given: Any, loss: JsonObject) -> None:

@@ -6,6 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from services.api.fine_tuning.online import online_warnings
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.effects import check_effects
 from services.contracts.training.fine_tuning import CreateFineTuningJob, Method
@@ -173,6 +174,45 @@ def test_a_recipe_fills_in_what_is_not_given_of_an_object() -> None:
 
     assert (given.loss.ratio, given.loss.clip_low) == ("sequence", 3e-4)
     assert given.loss.entropy_bonus == 0.01
+
+
+@pytest.mark.parametrize("objective", [None, *Objective])
+@pytest.mark.parametrize(("name", "recipe"), PRESETS)
+def test_a_recipe_corrects_for_the_weights_that_sampled(
+    name: str, recipe: str, objective: Objective | None
+) -> None:
+    own = {} if objective is None else {"objective": objective.value, "extension": "own"}
+    stale = {"recipe": recipe, "max_staleness": 1}
+
+    def read(loss: dict[str, Any], **settings: Any) -> tuple[Any, list[str]]:
+        asked = method(name, {**stale, "loss": {**own, **loss}, **settings})
+        request = CreateFineTuningJob(model="m", training_file="file-1", method=asked)
+        stored = CreateFineTuningJob.model_validate(request.model_dump(mode="json"))
+        assert stored.method == asked
+        assert asked.online is not None
+        return getattr(asked, name).hyperparameters.loss, online_warnings(request)
+
+    corrected, warnings = read({})
+    assert (corrected.anchor, corrected.tis_cap, warnings) == ("sampler", None, [])
+    capped, warnings = read({"anchor": "old", "tis_cap": 2.0})
+    assert (capped.anchor, capped.tis_cap, warnings) == ("old", 2.0, [])
+    for off in ({"anchor": "old"}, {"anchor": "old", "tis_cap": None}):
+        loss, (warning,) = read(off)
+        assert (loss.anchor, loss.tis_cap) == ("old", None)
+        assert "nothing corrects for max_staleness 1" in warning
+        assert read({**off, "token_mask": [0.5, 5.0]})[1] == []
+        assert read(off, max_staleness=0)[1] == []
+
+
+def test_a_loss_without_a_recipe_is_warned_of_too() -> None:
+    for loss, expected in (({}, 0), ({"tis_cap": None}, 1), ({"off_policy_mask": 0.1, "tis_cap": None}, 1)):
+        asked = method("reinforcement", {"max_staleness": 2, "loss": loss})
+        request = CreateFineTuningJob(model="m", training_file="file-1", method=asked)
+        assert len(online_warnings(request)) == expected
+
+
+def test_cispo_takes_the_steps_in_which_ratios_differ() -> None:
+    assert ReinforcementHyperparameters.model_validate({"recipe": "cispo"}).mini_batches == 16
 
 
 @pytest.mark.parametrize(
