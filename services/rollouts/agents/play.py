@@ -102,7 +102,8 @@ class AgentRollouts:
         )
 
     async def _play_once(self, session: AgentSession, prompt: Prompt) -> RolloutEnd:
-        with self._endpoint.admitted(session) as key, self._activity.during(Phase.TOOLS):
+        with self._endpoint.admitted(session) as key, self._activity.during(Phase.TOOLS) as present:
+            session.presence = present
             invitation: JsonObject = {
                 "session_id": session.id,
                 "base_url": f"{self._endpoint.base_url}/v1",

@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from services.contracts.base import JsonObject
@@ -16,6 +17,7 @@ from services.inference.token_engine.base import (
     TokenEngine,
     TurnSampling,
 )
+from services.rollouts.activity import Phase, Presence
 from services.rollouts.agents.tree import Node, Place, TurnTree
 from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.parsers import ToolParser
@@ -74,11 +76,14 @@ class AgentSession:
         self.engine_failures = 0
         self.is_full = False
         self.notes: dict[str, None] = {}
+        self.presence: Presence | None = None
+        """The session among the rollouts in flight, if it is counted."""
         self._policy = policy
         self._max_model_calls = max_model_calls
         self._seed = seed
         self._unanswered: dict[str, EngineFailed] = {}
         self._asked = 0
+        self._asking = 0
         self._begun = time.monotonic()
         self._ended = False
 
@@ -146,20 +151,34 @@ class AgentSession:
             self.is_full = True
             raise ContextFull(f"the conversation's {len(context)} tokens leave none for an answer")
         sampling = policy.sampling
-        return await policy.engine.generate(
-            context,
-            TurnSampling(
-                max_tokens=min(left, request.max_tokens or left),
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                top_k=sampling.top_k,
-                min_p=sampling.min_p,
-                stop=tuple(sampling.stop or ()),
-                stop_token_ids=policy.stop_token_ids,
-                seed=self._turn_seed(number),
-                session=self.id,
-            ),
+        asked = TurnSampling(
+            max_tokens=min(left, request.max_tokens or left),
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            stop=tuple(sampling.stop or ()),
+            stop_token_ids=policy.stop_token_ids,
+            seed=self._turn_seed(number),
+            session=self.id,
         )
+        with self._generating():
+            return await policy.engine.generate(context, asked)
+
+    @contextmanager
+    def _generating(self) -> Iterator[None]:
+        """The session generates during the block, in which it may ask for other turns, too."""
+        self._asking += 1
+        self._show_phase()
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            self._show_phase()
+
+    def _show_phase(self) -> None:
+        if self.presence is not None:
+            self.presence.change(Phase.GENERATE if self._asking else Phase.TOOLS)
 
     def _turn_seed(self, number: int) -> int | None:
         if self._seed is None:

@@ -84,7 +84,7 @@ class Training:
         which a checkpoint exists."""
         if self.evaluation is not None and position.step == 0:
             self.reporter.metrics(0, **await self.evaluation.metrics())
-        clock, skipped, idle = StepClock(), 0, IdleShares(self.activity, self.learner)
+        clock, skipped, idle = StepClock(), 0, IdleShares(self.engine, self.learner)
         while position.step < self.settings.steps:
             groups = await clock.wait_for_rollouts(self.activity, self._groups_unless_paused())
             if groups is None:

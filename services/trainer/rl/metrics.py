@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from services.contracts.rollouts.sources import source_of
 from services.contracts.rollouts.trajectories import TRUNCATED, Trajectory
-from services.rollouts.activity import Activity, Phase
+from services.rollouts.activity import Activity
 from services.trainer.rl.groups import BatchBuilder, Group, sampled_versions
 from services.trainer.rl.scheduler import RolloutStats
 from services.trainer.rl.spec import PassThreshold
-from services.trainer.rl.weight_sync import PolicyLearner
+from services.trainer.rl.weight_sync import PolicyLearner, SyncedEngine
 
 Result = TypeVar("Result")
 MOST_SOURCES = 100
@@ -74,8 +74,8 @@ class IdleShares:
     """The shares of a step in which the engine sampled for no rollout, and in which the learner had
     no request."""
 
-    def __init__(self, activity: Activity, learner: PolicyLearner) -> None:
-        self._activity = activity
+    def __init__(self, engine: SyncedEngine, learner: PolicyLearner) -> None:
+        self._engine = engine
         self._learner = learner
         self._since = self._read()
 
@@ -93,7 +93,7 @@ class IdleShares:
         }
 
     def _read(self) -> tuple[float, float, float]:
-        return _now(), self._activity.busy_seconds(Phase.GENERATE), self._learner.busy_seconds
+        return _now(), self._engine.sampling_seconds, self._learner.busy_seconds
 
 
 def _now() -> float:

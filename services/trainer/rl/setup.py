@@ -17,7 +17,6 @@ from services.models.tokenizer_ids.compare import check_prepared
 from services.models.tokenizer_ids.id_map import map_ids
 from services.models.tokenizer_ids.prepared import prepare_tokenizer
 from services.rewards.factory import check_rewards_respond
-from services.rollouts.activity import Activity
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.log.updates import UpdateLog
@@ -142,7 +141,7 @@ async def open_training(
             )
         )
         context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
-        speculation = _speculation(online, engine, context.activity, reporter)
+        speculation = _speculation(online, engine, reporter)
         stack.push_async_callback(speculation.close)
         sources = await stack.enter_async_context(open_sources(context, engine, environment))
         samples = WatchedSource(sources.samples, outages)
@@ -312,14 +311,11 @@ def _evaluation(
     )
 
 
-def _speculation(
-    online: Online, engine: PolicyEngine, activity: Activity, reporter: Reporter
-) -> Speculation:
+def _speculation(online: Online, engine: PolicyEngine, reporter: Reporter) -> Speculation:
     """The drafts that the engine was started with, or a decision about them by what it samples."""
     asked = online.hyperparameters.engine.speculation
     return Speculation(
         engine,
-        activity,
         reporter,
         drafts=asked if isinstance(asked, Drafts) else None,
         is_open=asked == "auto" and not is_exact(online),

@@ -26,7 +26,6 @@ from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
 from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.counters import EngineCounters
-from services.rollouts.activity import Activity, Phase
 
 
 @dataclass
@@ -110,6 +109,11 @@ class DraftingEngine(Protocol):
     """An engine that can draft."""
 
     @property
+    def sampling_seconds(self) -> float:
+        """Seconds so far in which it sampled for a rollout."""
+        ...
+
+    @property
     def startup_seconds(self) -> float:
         """How long it took to start."""
         ...
@@ -150,14 +154,12 @@ class Speculation:
     def __init__(
         self,
         engine: DraftingEngine,
-        activity: Activity,
         reporter: Reporter,
         *,
         drafts: Drafts | None,
         is_open: bool,
     ) -> None:
         self._engine = engine
-        self._activity = activity
         self._reporter = reporter
         self._drafts = drafts or Drafts()
         self._is_on = drafts is not None
@@ -183,7 +185,7 @@ class Speculation:
         no more."""
         self._steps += 1
         if self._stage is _Stage.REPLAYING:
-            if self._activity.busy_seconds(Phase.GENERATE) >= MINUTE:
+            if self._engine.sampling_seconds >= MINUTE:
                 await self._begin(steps_left)
         elif self._comparison is not None and self._comparison.done():
             await self._end(self._comparison)
@@ -213,7 +215,7 @@ class Speculation:
     async def _begin(self, steps_left: int) -> None:
         """Start the engine with drafts, if they can save enough."""
         length = self._replay.accepted_length
-        sampling = self._activity.busy_seconds(Phase.GENERATE) / self._steps * steps_left
+        sampling = self._engine.sampling_seconds / self._steps * steps_left
         saved = sampling * (1.0 - 1.0 / length)
         told = f"Drafts would give {length:.2f} tokens per forward pass"
         self._stage = _Stage.DECIDED
@@ -237,12 +239,12 @@ class Speculation:
         paces = {False: _Pace(), True: _Pace()}
         for drafts in TURNS:
             await self._engine.draft(on=drafts)
-            began, before = self._busy(), await self._engine.counters()
-            while self._busy() - began < WINDOW:  # noqa: ASYNC110 - seconds pass without events
+            began, before = self._engine.sampling_seconds, await self._engine.counters()
+            while self._engine.sampling_seconds - began < WINDOW:  # noqa: ASYNC110 - seconds pass without events
                 await asyncio.sleep(POLL)
             counted = (await self._engine.counters()).since(before)
             paces[drafts].tokens += counted.generated
-            paces[drafts].seconds += self._busy() - began
+            paces[drafts].seconds += self._engine.sampling_seconds - began
         await self._engine.draft(on=True)
         without, with_drafts = paces[False].rate, paces[True].rate
         return with_drafts / without if without else 1.0
@@ -264,9 +266,6 @@ class Speculation:
         self._is_on = False
         await self._engine.speculate(None)
         self._say(f"The engine goes on without drafts: {why}", speedup=round(speedup, 3))
-
-    def _busy(self) -> float:
-        return self._activity.busy_seconds(Phase.GENERATE)
 
     def _say(self, text: str, **data: float) -> None:
         self._reporter.message(text, "info", **data)

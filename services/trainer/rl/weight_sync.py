@@ -165,6 +165,12 @@ class PolicyLearner(Protocol):
 class SyncedEngine(TokenEngine, Protocol):
     """Samples with the most recently loaded weights; every token carries their version."""
 
+    @property
+    def sampling_seconds(self) -> float:
+        """Seconds so far in which it sampled for a rollout: it was neither paused nor without
+        requests."""
+        ...
+
     async def load(
         self,
         version: int,

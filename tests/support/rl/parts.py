@@ -12,6 +12,7 @@ import numpy as np
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.batch import TokenValues, TrainingBatch
 from services.trainer.rl.checkpoints import MODEL
+from services.trainer.rl.policy_server.sampling_time import SamplingTime
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightChanges
 from tests.support.rollouts import CharacterChat, tokens
 
@@ -81,15 +82,24 @@ class SteadyEngine:
     running: int = 0
     running_while_loading: list[int] = field(default_factory=list)
     asleep: bool = False
+    sampling: SamplingTime = field(default_factory=SamplingTime)
+
+    def __post_init__(self) -> None:
+        self._requests = self.sampling.add_server()
+
+    @property
+    def sampling_seconds(self) -> float:
+        return self.sampling.seconds
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         assert not self.asleep
         sampled = tokens(self.answer(CharacterChat().text(token_ids)))[: sampling.max_tokens]
         versions = []
         self.running += 1
-        for _ in sampled:
-            await asyncio.sleep(self.token_seconds)
-            versions.append(self.version)
+        with self._requests.request():
+            for _ in sampled:
+                await asyncio.sleep(self.token_seconds)
+                versions.append(self.version)
         self.running -= 1
         whole = bool(sampled) and sampled[-1] in sampling.stop_token_ids
         return SampledTokens(

@@ -20,6 +20,7 @@ from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress
 from services.trainer.rl.direct import DirectTransport
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
+from services.trainer.rl.policy_server.sampling_time import SamplingTime
 from services.trainer.rl.policy_server.server import PolicyServer
 from services.trainer.rl.weight_sync import (
     GENERATED,
@@ -93,6 +94,7 @@ class PolicyEngine:
         self._tolerance = tolerance or Tolerance.of(float32=exact or _in_float32(model, options))
         self._servers: list[PolicyServer] = []
         self._sessions = StickyRouter()
+        self._sampling = SamplingTime()
         self.version = version
         self.context_length = 0
         """Tokens of prompt and answer together."""
@@ -174,6 +176,11 @@ class PolicyEngine:
         await _gather_all([server.wake() for server in self._servers])
 
     @property
+    def sampling_seconds(self) -> float:
+        """Seconds so far in which a server sampled for a rollout."""
+        return self._sampling.seconds
+
+    @property
     def startup_seconds(self) -> float:
         """How long its slowest server took to start."""
         return max(server.startup_seconds for server in self._servers)
@@ -210,7 +217,9 @@ class PolicyEngine:
                 each.cancel()
 
     async def _start(self, spec: ServerSpec) -> None:
-        self._servers.append(await PolicyServer.start(spec, PolicyWeights(self.version)))
+        sampling = self._sampling.add_server()
+        weights = PolicyWeights(self.version)
+        self._servers.append(await PolicyServer.start(spec, weights, sampling))
 
     async def _stop(self) -> None:
         await _gather_all([server.stop() for server in self._servers])

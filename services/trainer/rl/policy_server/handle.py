@@ -16,6 +16,7 @@ from services.inference.vllm.control import VllmControl
 from services.inference.vllm.launch import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 from services.trainer.rl.direct import DirectTransport
+from services.trainer.rl.policy_server.sampling_time import ServerSampling
 from services.trainer.rl.weight_sync import LogprobReference, WeightChanges, prefill
 
 BASE = "policy"
@@ -161,7 +162,13 @@ class ServerHandle:
         return failure
 
     async def swap(
-        self, spec: ServerSpec, weights: PolicyWeights, reference: LogprobReference, *, whole: bool
+        self,
+        spec: ServerSpec,
+        weights: PolicyWeights,
+        reference: LogprobReference,
+        sampling: ServerSampling,
+        *,
+        whole: bool,
     ) -> float:
         """Sample from ``weights`` from now on; return how many seconds the server was paused. Only
         what they change is loaded, unless ``whole``.
@@ -179,15 +186,16 @@ class ServerHandle:
             await spec.prepare(weights.version)
         await prefill(self.engine, BASE, reference)
         paused = time.monotonic()
-        await self.control.pause()
-        if spec.direct is not None and spec.direct.works:
-            gpus = spec.devices or ()
-            await spec.direct.send(spec.log, gpus, self.control, weights.version)
-        else:
-            changes = None if whole else weights.changes
-            base, names = (None, None) if changes is None else (changes.base, changes.names)
-            await self.control.update(weights.folder, weights.version, base, names)
-        await self.control.reset_prefix_cache()
-        await self.control.set_version(weights.version)
-        await self.control.resume()
+        with sampling.pause():
+            await self.control.pause()
+            if spec.direct is not None and spec.direct.works:
+                gpus = spec.devices or ()
+                await spec.direct.send(spec.log, gpus, self.control, weights.version)
+            else:
+                changes = None if whole else weights.changes
+                base, names = (None, None) if changes is None else (changes.base, changes.names)
+                await self.control.update(weights.folder, weights.version, base, names)
+            await self.control.reset_prefix_cache()
+            await self.control.set_version(weights.version)
+            await self.control.resume()
         return time.monotonic() - paused

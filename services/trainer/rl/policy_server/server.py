@@ -16,6 +16,7 @@ from services.inference.vllm.counters import EngineCounters
 from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.gate import Gate
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerHandle, ServerSpec
+from services.trainer.rl.policy_server.sampling_time import ServerSampling
 from services.trainer.rl.weight_sync import (
     Difference,
     Differences,
@@ -52,7 +53,14 @@ class PolicyServer:
     `MAX_RECOVERIES` times.
     """
 
-    def __init__(self, spec: ServerSpec, weights: PolicyWeights, handle: ServerHandle) -> None:
+    def __init__(
+        self,
+        spec: ServerSpec,
+        weights: PolicyWeights,
+        handle: ServerHandle,
+        sampling: ServerSampling,
+    ) -> None:
+        self._sampling = sampling
         self._spec = spec
         self._weights = weights
         self._handle = handle
@@ -69,9 +77,12 @@ class PolicyServer:
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
-    async def start(cls, spec: ServerSpec, weights: PolicyWeights) -> Self:
-        """Start the process; raises `VllmFailed`."""
-        return cls(spec, weights, await ServerHandle.start(spec, weights))
+    async def start(
+        cls, spec: ServerSpec, weights: PolicyWeights, sampling: ServerSampling
+    ) -> Self:
+        """Start the process, whose time with requests is counted as ``sampling``; raises
+        `VllmFailed`."""
+        return cls(spec, weights, await ServerHandle.start(spec, weights), sampling)
 
     async def stop(self) -> None:
         """Stop the process; no request may be in flight."""
@@ -169,7 +180,9 @@ class PolicyServer:
                 before = await self._before(reference)
                 changes = weights.changes
                 whole = changes is None or changes.base != self._weights.version
-                paused = await self._handle.swap(self._spec, weights, reference, whole=whole)
+                paused = await self._handle.swap(
+                    self._spec, weights, reference, self._sampling, whole=whole
+                )
                 difference = await self._compare(weights, reference, before)
                 if not difference.within(tolerance):
                     problem = f"its {difference}"
@@ -212,13 +225,13 @@ class PolicyServer:
         """Release GPU memory until `wake` or `load`; requests wait. If the process fails to, it is
         restarted first."""
         async with self._gate.exclusive():
-            self._awake.clear()
+            self._fall_asleep()
             await self._dismiss_guests()  # asleep, an engine would hold their requests
             try:
                 await self._handle.control.sleep()
             except EngineFailed:
                 await self._restart()
-                self._awake.clear()
+                self._fall_asleep()
                 await self._handle.control.sleep()
 
     async def wake(self) -> None:
@@ -272,7 +285,7 @@ class PolicyServer:
         self, handle: ServerHandle, token_ids: Sequence[int], sampling: TurnSampling
     ) -> SampledTokens:
         version = self._weights.version
-        with self._counted(self._weights.served_name) as name:
+        with self._counted(self._weights.served_name) as name, self._sampling.request():
             return await handle.engine.generate_as(name, version, token_ids, sampling)
 
     @contextmanager
@@ -304,6 +317,13 @@ class PolicyServer:
             await self._restart()
 
     async def _restart(self) -> None:
+        with self._sampling.pause():
+            await self._start_again()
+        self._rise()
+        if not self._drafting:
+            await self.draft(on=False)
+
+    async def _start_again(self) -> None:
         self._scored = None  # another process may round differently
         await self._handle.kill()
         with suppress(TimeoutError):
@@ -317,9 +337,14 @@ class PolicyServer:
         except TemperError as error:
             error.retryable = True  # an equal one has started before
             raise
+
+    def _fall_asleep(self) -> None:
+        self._awake.clear()
+        self._sampling.set_awake(False)
+
+    def _rise(self) -> None:
         self._awake.set()
-        if not self._drafting:
-            await self.draft(on=False)
+        self._sampling.set_awake(True)
 
     async def _wake(self) -> None:
         try:
@@ -328,6 +353,6 @@ class PolicyServer:
                 await self._handle.engine.generate_as(
                     self._weights.served_name, 0, [0], TurnSampling(max_tokens=1)
                 )
-            self._awake.set()
+            self._rise()
         except (EngineFailed, TimeoutError):
             await self._restart()

@@ -42,6 +42,7 @@ def play_by(
     budget: int = 100_000,
     context_length: int | None = None,
     seed: int | None = 0,
+    activity: Activity | None = None,
     **limits: Any,
 ) -> Trajectory:
     """The trajectory of a session on an endpoint of its own."""
@@ -60,7 +61,8 @@ def play_by(
         endpoint = AgentEndpoint(policy.name)
         agent = HttpAgent.model_validate({"url": "http://127.0.0.1:9/", **limits})
         async with serving(endpoint, "127.0.0.1"):
-            rollouts = AgentRollouts(agent, FunctionAgent(plays), endpoint, policy, Activity())
+            seen = activity or Activity()
+            rollouts = AgentRollouts(agent, FunctionAgent(plays), endpoint, policy, seen)
             return await rollouts.play(question("1+2?"), seed=seed)
 
     return asyncio.run(play())

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -13,7 +14,8 @@ from services.contracts.base import JsonObject
 from services.contracts.failures import InfrastructureCause
 from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
-from services.inference.token_engine.base import EngineFailed
+from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
+from services.rollouts.activity import Activity, Phase
 from services.rollouts.agents.failed import AgentFailed
 from tests.support.rollouts import CharacterChat, ScriptedEngine, saying
 from tests.unit.rollouts.agents.agents import CALL, TOOL, play_by
@@ -55,6 +57,44 @@ def test_an_answer_that_is_asked_for_again_is_discarded_and_kept() -> None:
     assert played.agent is not None
     [other] = played.agent.other_sequences
     assert (other.role, text(other.response_token_ids)) == (SequenceRole.DISCARDED, "one<end>")
+
+
+class WatchedActivity(Activity):
+    """Keeps the phases of a rollout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.phases: list[Phase | None] = []
+
+    def change(self, before: Phase | None, after: Phase | None) -> None:
+        super().change(before, after)
+        if before is not after:
+            self.phases.append(after)
+
+
+def test_a_session_generates_while_the_policy_has_one_of_its_requests() -> None:
+    async def plays(session: JsonObject) -> JsonObject:
+        first = await said(session, [user("hi")])
+        await asyncio.gather(
+            said(session, [user("hi"), first, user("left")]),
+            said(session, [user("hi"), first, user("right")]),
+        )
+        return {}
+
+    class Together(ScriptedEngine):
+        """Answers the second and third turn when it has both."""
+
+        async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+            if activity.phases.count(Phase.GENERATE) == 2:
+                await both.wait()
+            return await super().generate(token_ids, sampling)
+
+    both = asyncio.Barrier(2)
+    activity = WatchedActivity()
+    play_by(plays, Together(lambda _: "so<end>"), activity=activity)
+
+    at, out = Phase.GENERATE, Phase.TOOLS
+    assert activity.phases == [out, at, out, at, out, None]
 
 
 def test_a_side_call_without_tools_is_auxiliary() -> None:

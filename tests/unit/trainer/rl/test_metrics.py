@@ -10,11 +10,12 @@ from services.contracts.rewards.rewards import (
     WeightedReward,
 )
 from services.contracts.rollouts.trajectories import Trajectory
+from services.inference.token_engine.base import TurnSampling
 from services.rollouts.activity import Activity, Phase
 from services.trainer.rl.metrics import IdleShares, StepClock, sample_metrics
 from services.trainer.rl.spec import PassThreshold
 from tests.support.rewards import trajectory
-from tests.support.rl.parts import CountingLearner
+from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.virtual_time import run_in_virtual_time
 
 
@@ -63,17 +64,19 @@ def test_rollouts_during_an_update_add_no_time_to_the_step() -> None:
 
 def test_idle_shares_are_of_the_engine_and_of_the_learner() -> None:
     async def step() -> dict[str, float]:
-        activity, learner = Activity(), CountingLearner()
-        idle = IdleShares(activity, learner)
-        ahead = asyncio.gather(roll_out(activity), roll_out(activity))
+        engine = SteadyEngine(lambda _: "four")
+        learner = CountingLearner()
+        idle = IdleShares(engine, learner)
+        turn = TurnSampling(max_tokens=4)
+        ahead = asyncio.gather(engine.generate([], turn), engine.generate([], turn))
         await asyncio.sleep(7.0)
-        learner.busy_seconds += 7.0
+        learner.busy_seconds += 5.0
         await ahead
         await asyncio.sleep(1.0)
         return idle.take()
 
     shares = run_in_virtual_time(step())
-    assert shares == pytest.approx({"engine_idle_share": 0.5, "learner_idle_share": 5 / 12})
+    assert shares == pytest.approx({"engine_idle_share": 0.5, "learner_idle_share": 3 / 8})
 
 
 def test_rewards_are_told_by_the_source_of_the_row() -> None:

@@ -14,7 +14,7 @@ from services.contracts.engine import Drafts
 from services.core.process.reporter import REPORTS, Reporter
 from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.counters import EngineCounters
-from services.rollouts.activity import Activity, Phase
+from services.trainer.rl.policy_server.sampling_time import SamplingTime
 from services.trainer.rl.speculation import Lookup, Replay, Speculation
 from tests.support.trajectories import trajectory
 from tests.support.virtual_time import run_in_virtual_time
@@ -71,7 +71,7 @@ class Engine:
     are accepted, and make two thirds of all."""
 
     rates: dict[bool, float]
-    activity: Activity
+    sampling: SamplingTime
     starts: list[Drafts | None] = field(default_factory=list)
     switched: list[bool] = field(default_factory=list)
     startup_seconds: float = 10.0
@@ -82,6 +82,10 @@ class Engine:
     def __post_init__(self) -> None:
         self._tokens = {False: 0.0, True: 0.0}
         self._until = 0.0
+
+    @property
+    def sampling_seconds(self) -> float:
+        return self.sampling.seconds
 
     async def speculate(self, drafts: Drafts | None) -> str | None:
         self.starts.append(drafts)
@@ -103,7 +107,7 @@ class Engine:
         return EngineCounters(self._tokens[False] + drafted, drafted, drafted * 2 / 3)
 
     def _count(self) -> None:
-        now = self.activity.busy_seconds(Phase.GENERATE)
+        now = self.sampling.seconds
         self._tokens[self.drafts] += (now - self._until) * self.rates[self.drafts]
         self._until = now
 
@@ -126,18 +130,19 @@ class Job:
         return run_in_virtual_time(self._run(played))
 
     async def _run(self, played: int) -> Engine:
-        activity = Activity()
-        engine = Engine(self.rates, activity, refuses=self.refuses, fails_at=self.fails_at)
+        sampling = SamplingTime()
+        requests = sampling.add_server()
+        engine = Engine(self.rates, sampling, refuses=self.refuses, fails_at=self.fails_at)
         engine.drafts = self.drafts is not None
         speculation = Speculation(
-            engine, activity, Reporter(self.folder), drafts=self.drafts, is_open=self.is_open
+            engine, Reporter(self.folder), drafts=self.drafts, is_open=self.is_open
         )
         mask = [1] * len(self.response)
         rollout = trajectory().model_copy(
             update={"response_token_ids": self.response, "response_mask": mask}
         )
         for step in range(1, played + 1):
-            with activity.during(Phase.GENERATE):
+            with requests.request():
                 await asyncio.sleep(STEP)
             await asyncio.sleep(STEP)  # the update
             speculation.observe(rollout)

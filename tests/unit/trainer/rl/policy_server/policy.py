@@ -36,6 +36,12 @@ class Policy:
     pace: Pace
     folder: Path
 
+    async def samples(self) -> bool:
+        """Whether its time of sampling goes on."""
+        before = self.engine.sampling_seconds
+        await asyncio.sleep(0.001)
+        return self.engine.sampling_seconds > before
+
     def folder_of(self, number: float) -> Path:
         return weights(self.folder / f"published-{number}", number)
 

@@ -3,13 +3,18 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.placement import OnlinePlacement, PlacementMode
 from services.inference.token_engine.base import TurnSampling
+from services.inference.vllm.control import VllmControl
+from services.trainer.rl.policy_server import handle
 from services.trainer.rl.policy_server.placement import Devices, divide
+from services.trainer.rl.policy_server.sampling_time import SamplingTime
+from tests.support.virtual_time import run_in_virtual_time
 from tests.unit.trainer.rl.policy_server.policy import policy, says
 
 TURN = TurnSampling(max_tokens=2)
@@ -47,6 +52,67 @@ def test_all_servers_load_new_weights(tmp_path: Path, monkeypatch: pytest.Monkey
 
             assert all(each.log_probs == (-2.0,) * 2 for each in sampled)
             assert all("/inference/v1/generate" in server.calls for server in given.servers)
+
+    asyncio.run(play())
+
+
+def test_an_engine_samples_while_a_server_with_requests_runs() -> None:
+    async def seconds() -> list[float]:
+        sampling, counted = SamplingTime(), list[float]()
+        one, other = sampling.add_server(), sampling.add_server()
+
+        async def passes(seconds: float) -> None:
+            before = sampling.seconds
+            await asyncio.sleep(seconds)
+            counted.append(sampling.seconds - before)
+
+        await passes(1.0)  # nothing is asked
+        with one.request(), one.request():
+            await passes(2.0)
+            with one.pause():
+                await passes(4.0)
+                with other.request():
+                    await passes(8.0)
+            one.set_awake(False)
+            await passes(16.0)
+            one.set_awake(True)
+            await passes(32.0)
+        return counted
+
+    assert run_in_virtual_time(seconds()) == [0.0, 2.0, 0.0, 8.0, 0.0, 32.0]
+
+
+def test_a_paused_engine_does_not_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch) as given:
+            update, while_paused = VllmControl.update, list[bool]()
+
+            async def computed(*_: Any) -> None:
+                """Asks for no probe before the pause, as the turn in flight holds the server."""
+
+            async def loads(*args: Any) -> None:
+                turns.append(asyncio.create_task(given.engine.generate([6], TURN)))  # it waits
+                while_paused.append(await given.samples())
+                given.pace.release()
+                await update(*args)
+
+            monkeypatch.setattr(handle, "prefill", computed)
+            monkeypatch.setattr(VllmControl, "update", loads)
+            assert not await given.samples()
+            given.pace.hold(0)
+            turns = [asyncio.create_task(given.engine.generate([5], TURN))]
+            await given.in_flight(1)
+            assert await given.samples()
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            await asyncio.gather(*turns)
+            assert while_paused == [False]
+
+            await given.engine.sleep()
+            turns = [asyncio.create_task(given.engine.generate([7], TURN))]
+            await given.in_flight(1)
+            assert not await given.samples()
+            await given.engine.wake()
+            await asyncio.gather(*turns)
 
     asyncio.run(play())
 
