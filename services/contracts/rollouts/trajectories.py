@@ -146,8 +146,9 @@ class FinishReason(StrEnum):
         }
 
 
-TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
-"""Finish reasons of truncated responses: the model had not finished."""
+TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG, FinishReason.TIMED_OUT})
+"""Finish reasons of truncated responses: a limit of tokens or time passed before the model had
+finished."""
 
 
 class Trajectory(Resource):
@@ -297,3 +298,10 @@ class Trajectory(Resource):
         if self.response_token_ids:
             return sum(self.response_mask)
         return sum(turn.token_count for turn in self.turns)
+
+    @property
+    def policy_mask(self) -> list[bool]:
+        """Which response tokens the policy of a training sampled: those of the data's answers and
+        of a teacher, which are trained on as well, carry no version."""
+        pairs = zip(self.response_mask, self.policy_versions, strict=True)
+        return [bool(sampled) and version >= 0 for sampled, version in pairs]

@@ -28,8 +28,9 @@ class Curriculum(Request):
     )
     replay: Share = Field(
         default=0.1,
-        description="Fraction of draws that repeat a prompt which passed for the first time "
-        "after a group that failed as a whole.",
+        description="Largest fraction of draws that repeat a prompt which passed for the first "
+        "time after groups that failed as a whole. Each is repeated once; where none is left, the "
+        "draw goes through all prompts in turn.",
     )
 
     @model_validator(mode="after")
@@ -37,7 +38,7 @@ class Curriculum(Request):
         if self.prioritized + self.replay > 1.0:
             raise AtField(
                 given_of(self, "prioritized", "replay"),
-                "prioritized and replay are shares of one whole: at most 1 together",
+                "prioritized and replay are shares of one whole: less than 1 together",
             )
         if not any(self.weights):
             raise AtField("weights", "weights must not all be 0")

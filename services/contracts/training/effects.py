@@ -7,11 +7,13 @@ from pydantic import BaseModel
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.rewards.signs import negative_reason
+from services.contracts.training.curriculum import Curriculum
 from services.contracts.training.objectives import unread_fields
 from services.contracts.training.online import (
     Critic,
     DistillationMethod,
     PpoMethod,
+    ReinforcementHyperparameters,
     ReinforcementMethod,
 )
 from services.contracts.training.optimizer import LoraSettings, OptimizerSettings, TrainingType
@@ -29,6 +31,8 @@ def check_effects(online: ReinforcementMethod | PpoMethod | DistillationMethod) 
         _check_critic(online.hyperparameters.critic)
     if isinstance(online, ReinforcementMethod):
         _check_signs(online)
+        _check_truncated(online.hyperparameters)
+        _check_curriculum(online.hyperparameters.curriculum)
 
 
 def _check_optimizer(optimizer: OptimizerSettings) -> None:
@@ -63,6 +67,25 @@ def _is_changed(model: BaseModel, path: str) -> bool:
         model = getattr(model, parent)
     default = type(model).model_fields[name].get_default(call_default_factory=True)
     return bool(getattr(model, name) != default)
+
+
+def _check_truncated(settings: ReinforcementHyperparameters) -> None:
+    """What is not trained on is not scored: its reward would stay without the penalty that lowers
+    the others of its group."""
+    kl = settings.loss.kl
+    if settings.mask_truncated and kl is not None and kl.to is KlTo.REWARD:
+        message = "a masked response has no KL penalty in its reward: loss.kl.to must be loss"
+        raise InvalidRequest(message, param="hyperparameters.mask_truncated")
+
+
+def _check_curriculum(curriculum: Curriculum | None) -> None:
+    """Only uniform draws reach prompts that were never seen."""
+    if curriculum is not None and curriculum.prioritized + curriculum.replay >= 1.0:
+        message = (
+            "prioritized and replay must leave a share of draws to the prompts that were not seen: "
+            "less than 1 together"
+        )
+        raise InvalidRequest(message, param="hyperparameters.curriculum")
 
 
 def _check_signs(online: ReinforcementMethod) -> None:

@@ -184,8 +184,8 @@ class ReinforcementHyperparameters(PolicySettings):
     )
     mask_truncated: StrictBool = Field(
         default=False,
-        description="Whether responses that were cut off are not trained on; their rewards still "
-        "count in the group (DAPO's overlong filtering).",
+        description="Whether responses that a limit of tokens or time cut off are not trained on; "
+        "their rewards still count in the group (DAPO's overlong filtering).",
     )
     dynamic_sampling: DynamicSampling | None = Field(
         default=None,

@@ -174,13 +174,16 @@ class Training:
         values: TokenValues | None,
         batch: TrainingBatch,
     ) -> None:
-        """Log what the update computed for the tokens of each trajectory, without its branches."""
-        samples = [sample for group in groups for sample in group.usable]
+        """Log what the update computed for the tokens of each trajectory, without its branches;
+        nothing of one that had no token to train on."""
+        usable = [sample for group in groups for sample in group.usable]
+        learned = sorted({each.sample for each in batch.sequences if each.mask.any()})
+        samples = [usable[number] for number in learned]
         own = None
         if values is not None:
             split = values.split([int(each.mask.sum()) for each in batch.sequences])
             numbers = [each.sample for each in batch.sequences]
-            own = [split[numbers.index(number)] for number in range(len(samples))]
+            own = [split[numbers.index(number)] for number in learned]
         self.updates.append(step, [sample.id for sample in samples], own)
 
     async def _skip_lost(self, step: int, skipped: int) -> None:

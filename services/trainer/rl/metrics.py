@@ -106,7 +106,7 @@ def rollout_metrics(stats: RolloutStats, pass_threshold: PassThreshold | None) -
     The names of sample metrics start with ``rollout_``. A sample passes at ``pass_threshold``;
     None without rewards.
     """
-    tokens = sum(s.sampled_tokens for s in stats.samples if not s.finish_reason.is_failure)
+    tokens = sum(sum(s.policy_mask) for s in stats.samples if not s.finish_reason.is_failure)
     metrics = {
         "group_filter_rate": stats.filtered / stats.groups if stats.groups else 0.0,
         "group_failure_rate": stats.failed / stats.groups if stats.groups else 0.0,
@@ -149,10 +149,10 @@ def sample_metrics(
         metrics |= _reward_metrics(samples, pass_threshold)
     calls = sum(sample.tool_calls for sample in samples)
     failed = sum(sample.failed_calls for sample in samples)
-    tokens = sum(sample.sampled_tokens for sample in samples)
+    sampled = [count for count in (sum(sample.policy_mask) for sample in samples) if count]
     return metrics | {
         "response_length": _mean(len(sample.response_token_ids) for sample in samples),
-        "sampled_length": tokens / len(samples),
+        "sampled_length": fmean(sampled) if sampled else 0.0,
         "cut_off_rate": _mean(sample.finish_reason in TRUNCATED for sample in samples),
         "turns": _mean(len(sample.turns) for sample in samples),
         "tool_calls": calls / len(samples),

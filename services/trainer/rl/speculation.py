@@ -171,13 +171,13 @@ class Speculation:
         self._speedup: float | None = None
 
     def observe(self, trajectory: Trajectory) -> None:
-        """Replay drafts over a finished rollout."""
+        """Replay drafts over what the policy sampled of a finished rollout."""
         if self._stage is _Stage.REPLAYING and self._replay.tokens < REPLAYED:
             self._replay.add(
                 self._drafts,
                 trajectory.prompt_token_ids,
                 trajectory.response_token_ids,
-                [bool(sampled) for sampled in trajectory.response_mask],
+                trajectory.policy_mask,
             )
 
     async def after_step(self, steps_left: int) -> None:

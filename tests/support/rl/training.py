@@ -32,7 +32,12 @@ from services.trainer.rl.prompts import (
 )
 from services.trainer.rl.scheduler import RolloutScheduler, observe, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource, WatchedSource
-from services.trainer.rl.spec import overlong_penalty_of, pass_threshold, response_budget
+from services.trainer.rl.spec import (
+    masks_truncated,
+    overlong_penalty_of,
+    pass_threshold,
+    response_budget,
+)
 from services.trainer.rl.weight_sync import WeightSync
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rollouts import CharacterChat, FunctionToolbox
@@ -170,7 +175,11 @@ class Run:
                 settings=settings,
                 prompts=prompts,
                 scheduler=scheduler,
-                batches=BatchBuilder(response_budget(settings), overlong_penalty_of(self.online)),
+                batches=BatchBuilder(
+                    response_budget(settings),
+                    overlong_penalty_of(self.online),
+                    masks_truncated=masks_truncated(self.online),
+                ),
                 learner=self.learner,
                 engine=self.engine,
                 sync=WeightSync(self.learner, self.folder / "weights"),

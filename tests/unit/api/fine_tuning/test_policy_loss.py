@@ -173,3 +173,27 @@ def test_objectives_that_do_not_go_together_are_refused(loss: dict[str, Any], me
 def test_a_level_of_no_correction_is_refused(loss: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="tis_level has no effect where tis_cap is null"):
         check(given({"tis_level": "sequence", **loss}))
+
+
+@pytest.mark.parametrize("settings", [{"recipe": "rloo"}, {"recipe": "grpo"}, {}])
+def test_what_is_not_trained_on_has_no_penalty_in_its_reward(settings: dict[str, Any]) -> None:
+    kl = {"kl": {"coefficient": 0.1, "to": "reward"}}
+    masked = given(kl, mask_truncated=True, **settings)  # as a stored request has it
+
+    with pytest.raises(InvalidRequest, match=r"loss\.kl\.to must be loss") as refused:
+        check(masked)
+    assert refused.value.param == "hyperparameters.mask_truncated"
+    check(given(kl, **settings))
+    check(given({"kl": {"coefficient": 0.1, "to": "loss"}}, mask_truncated=True, **settings))
+
+
+@pytest.mark.parametrize(("prioritized", "replay"), [(1.0, 0.0), (0.0, 1.0), (0.9, 0.1)])
+def test_a_curriculum_leaves_draws_to_prompts_that_were_not_seen(
+    prioritized: float, replay: float
+) -> None:
+    asked = given({}, curriculum={"prioritized": prioritized, "replay": replay})
+
+    with pytest.raises(InvalidRequest, match="not seen: less than 1 together") as refused:
+        check(asked)
+    assert refused.value.param == "hyperparameters.curriculum"
+    check(given({}, curriculum={"prioritized": prioritized / 2, "replay": replay / 2}))

@@ -3,8 +3,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from services.contracts.rollouts.trajectories import FinishReason
+from services.rollouts.log.log import read_indexed
+from services.rollouts.log.updates import find_update
 from services.trainer.rl.batch import TrainingBatch
 from services.trainer.rl.groups import overlong_penalty
+from tests.support.rl.parts import SteadyEngine
+from tests.support.rl.training import Run, method, questions
+from tests.support.rl.virtual import run
+from tests.support.rollouts import END_TEXT
 from tests.support.training.learning import drawn_batch, in_branches
 
 
@@ -38,3 +45,15 @@ def test_batch_of_another_format_is_refused(tmp_path: Path) -> None:
 def test_overlong_penalty_is_piecewise_linear(length: int, penalty: float) -> None:
     assert overlong_penalty(length, 2048, 512) == penalty
     assert overlong_penalty(length, 2048, 512, factor=2.0) == 2 * penalty
+
+
+def test_what_a_mask_leaves_out_is_not_logged_as_trained_on(tmp_path: Path) -> None:
+    engine = SteadyEngine(lambda text: "x" * 80 if "q1" in text else f"ok{END_TEXT}")
+    run(Run(tmp_path, method(mask_truncated=True), engine, questions(5)).play())
+
+    reasons = set()
+    for trajectory in read_indexed(tmp_path):
+        is_cut = trajectory.finish_reason is FinishReason.LENGTH
+        assert (find_update(tmp_path, trajectory.id) is None) is is_cut
+        reasons.add(trajectory.finish_reason)
+    assert reasons == {FinishReason.LENGTH, FinishReason.ANSWERED}

@@ -12,10 +12,12 @@ from services.contracts.rewards.rewards import (
 from services.contracts.rollouts.trajectories import Trajectory
 from services.inference.token_engine.base import TurnSampling
 from services.rollouts.activity import Activity, Phase
-from services.trainer.rl.metrics import IdleShares, StepClock, sample_metrics
+from services.trainer.rl.metrics import IdleShares, StepClock, rollout_metrics, sample_metrics
+from services.trainer.rl.scheduler import RolloutStats
 from services.trainer.rl.spec import PassThreshold
 from tests.support.rewards import trajectory
 from tests.support.rl.parts import CountingLearner, SteadyEngine
+from tests.support.trajectories import trajectory as rollout
 from tests.support.virtual_time import run_in_virtual_time
 
 
@@ -77,6 +79,18 @@ def test_idle_shares_are_of_the_engine_and_of_the_learner() -> None:
 
     shares = run_in_virtual_time(step())
     assert shares == pytest.approx({"engine_idle_share": 0.5, "learner_idle_share": 3 / 8})
+
+
+def test_sampled_tokens_are_those_of_the_policy() -> None:
+    def sample(tokens: int, version: int) -> Trajectory:
+        return rollout(tokens=tokens).model_copy(update={"policy_versions": [version] * tokens})
+
+    own = [sample(2, 0), sample(6, 1)]
+    for others in ([], [sample(100, -1)] * 3):  # answers of the data, or of a teacher
+        stats = RolloutStats(samples=[*own, *others], groups=1, seconds=2.0)
+        metrics = rollout_metrics(stats, None)
+        assert metrics["generation_tokens_per_second"] == 4.0
+        assert metrics["rollout_sampled_length"] == 4.0
 
 
 def test_rewards_are_told_by_the_source_of_the_row() -> None:

@@ -255,8 +255,9 @@ def test_overlong_penalty_is_part_of_the_reward() -> None:
     assert batch.sequences[0].reward == 0.5
 
 
-def test_a_truncated_response_may_be_left_out_of_the_loss_with_its_reward_kept() -> None:
-    cut_off = trajectory(finish_reason=FinishReason.LENGTH)
+@pytest.mark.parametrize("limit", ["length", "reply_too_long", "timed_out"])
+def test_a_truncated_response_may_be_left_out_of_the_loss_with_its_reward_kept(limit: str) -> None:
+    cut_off = trajectory(finish_reason=FinishReason(limit))
     batches = BatchBuilder(8, masks_truncated=True)
 
     batch = asyncio.run(batches.of([group_of(trajectory(), cut_off)]))

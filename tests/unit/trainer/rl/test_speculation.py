@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.engine import Drafts
+from services.contracts.rollouts.trajectories import Trajectory
 from services.core.process.reporter import REPORTS, Reporter
 from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.counters import EngineCounters
@@ -112,12 +113,25 @@ class Engine:
         self._until = now
 
 
+def spoken(response: list[int], version: int) -> Trajectory:
+    """A rollout of a version of the policy; -1: an answer of the data, or of a teacher."""
+    return trajectory().model_copy(
+        update={
+            "response_token_ids": response,
+            "response_mask": [1] * len(response),
+            "policy_versions": [version] * len(response),
+        }
+    )
+
+
 @dataclass
 class Job:
-    """A training of ``steps`` steps that sample ``response`` for half a minute each."""
+    """A training of ``steps`` steps that sample ``response`` for half a minute each, beside answers
+    of the data."""
 
     folder: Path
     response: list[int]
+    of_others: list[int] = field(default_factory=list)
     steps: int = 400
     rates: dict[bool, float] = field(default_factory=lambda: {False: 100.0, True: 200.0})
     drafts: Drafts | None = None
@@ -137,15 +151,13 @@ class Job:
         speculation = Speculation(
             engine, Reporter(self.folder), drafts=self.drafts, is_open=self.is_open
         )
-        mask = [1] * len(self.response)
-        rollout = trajectory().model_copy(
-            update={"response_token_ids": self.response, "response_mask": mask}
-        )
+        rollout, answer = spoken(self.response, version=0), spoken(self.of_others, version=-1)
         for step in range(1, played + 1):
             with requests.request():
                 await asyncio.sleep(STEP)
             await asyncio.sleep(STEP)  # the update
             speculation.observe(rollout)
+            speculation.observe(answer)
             self.metrics.append(await speculation.metrics())
             await speculation.after_step(self.steps - step)
         await speculation.close()
@@ -189,6 +201,13 @@ def test_drafts_that_are_accepted_but_slower_are_given_up(tmp_path: Path) -> Non
 
 def test_an_engine_whose_drafts_would_be_rejected_never_drafts(tmp_path: Path) -> None:
     job = Job(tmp_path, VARIES)
+
+    assert job.run().starts == []
+    assert "Drafts would give 1.00 tokens per forward pass: too few" in job.told
+
+
+def test_answers_of_the_data_foretell_nothing(tmp_path: Path) -> None:
+    job = Job(tmp_path, VARIES, of_others=REPEATS)
 
     assert job.run().starts == []
     assert "Drafts would give 1.00 tokens per forward pass: too few" in job.told
