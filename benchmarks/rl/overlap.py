@@ -1,10 +1,13 @@
 """Speedup from overlapping rollouts with updates (max_staleness 1 against 0).
 
-    python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER] [--engine-bound]
+    python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER] [--engine-bound] [--load 0.33]
 
 Trains a tiny model (a real learner; FOLDER is a model from examples/demo_1_addition/model.py) on
-conversations with tools of log-normal latency. The model's output is scripted and arrives at a
-fixed rate, so that only waiting differs. Latencies are scaled until rolling out a batch takes as
+conversations with tools of log-normal latency. The engine is simulated: the model's output is
+scripted and arrives at a fixed rate, so that only waiting differs; and for ``--load`` seconds after
+each update, what loading SmolLM2-135M takes, it is paused. Turns in flight and new ones wait for
+the end of a pause, as those of vLLM do. Scheduler, loop, gate, learner and the files of its weights
+are those of a training. Latencies are scaled until rolling out a batch takes as
 long as an update; then it trains strictly on-policy, with ``max_staleness`` 1, and on-policy again,
 in one run, and prints steps per hour, their ratio, and the shares of the time in which engine and
 learner were idle. With ``--engine-bound`` tools take no time, and the engine is slowed down until
@@ -45,6 +48,8 @@ from services.trainer.rl.groups import BatchBuilder, group_config
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.loop import Training
+from services.trainer.rl.policy_server.gate import Gate
+from services.trainer.rl.policy_server.sampling_time import SamplingTime
 from services.trainer.rl.prompts import PromptSampler, TrainingPrompt
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
@@ -58,6 +63,8 @@ TOKENS_PER_SECOND = 4000.0
 PROMPTS, SAMPLES = 4, 4
 BUDGET = 4096
 MOST_CALLS = 2
+TICK = 0.05
+"""Seconds of sampling between looks at the gate."""
 CALIBRATIONS = 3
 ENGINE_BOUND = 2.0
 """How much longer than an update a batch is sampled where generation is the bound: it takes 60 to
@@ -83,10 +90,17 @@ METHOD = {
 
 
 class SpokenConversations:
-    """A fixed-rate engine: the n-th sample of the n-th draw returns one of the conversations."""
+    """A fixed-rate engine: the n-th sample of the n-th draw returns one of the conversations. It is
+    paused for ``load`` seconds to load weights."""
 
-    def __init__(self, conversations: Sequence[Conversation], model: Path, rate: float) -> None:
+    def __init__(
+        self, conversations: Sequence[Conversation], model: Path, rate: float, load: float
+    ) -> None:
         self._rate = rate
+        self._load = load
+        self._gate = Gate()
+        self._sampling = SamplingTime()
+        self._server = self._sampling.add_server()
         encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
         self._turns = [
             [encode(turn + END_OF_TURN, add_special_tokens=False).ids for turn in each.turns]
@@ -95,13 +109,17 @@ class SpokenConversations:
         self._said: defaultdict[str, int] = defaultdict(int)
         self._version = 0
 
+    @property
+    def sampling_seconds(self) -> float:
+        return self._sampling.seconds
+
     async def generate(self, _: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         session = sampling.session or ""
         draw, sample = session.split("-")[1:]
         turns = self._turns[(int(draw) * SAMPLES + int(sample)) % len(self._turns)]
         turn = turns[self._said[session]]
         self._said[session] += 1
-        await asyncio.sleep(len(turn) / self._rate)
+        await self._speak(len(turn) / self._rate)
         count = len(turn)
         return SampledTokens(tuple(turn), (-5.5,) * count, (self._version,) * count, "stop")
 
@@ -112,8 +130,21 @@ class SpokenConversations:
         _expect: LogprobReference,
         _changes: WeightChanges | None = None,
     ) -> SyncReport:
-        self._version = version
-        return SyncReport(version, 0.0, 0.0, 0.0, None)
+        async with self._gate.exclusive():
+            with self._server.pause():
+                await asyncio.sleep(self._load)
+            self._version = version
+        return SyncReport(version, self._load, self._load, 0.0, None)
+
+    async def _speak(self, seconds: float) -> None:
+        """Sample for so long, not counting pauses."""
+        left = seconds
+        while left > 0.0:
+            await self._gate.wait()
+            with self._server.request():
+                begun = self._sampling.seconds
+                await asyncio.sleep(min(left, TICK))
+                left -= self._sampling.seconds - begun
 
     async def sleep(self) -> None:
         """Do nothing: there is no memory to release."""
@@ -132,6 +163,7 @@ class Measured:
     step: float
     rollout: float
     update: float
+    paused: float
     engine_idle: float
     learner_idle: float
 
@@ -143,6 +175,7 @@ class Measured:
             step=fmean(each["step_seconds"] for each in steps),
             rollout=fmean(each["rollout_seconds"] for each in steps),
             update=fmean(each["update_seconds"] + each["sync_seconds"] for each in steps),
+            paused=fmean(each["paused_seconds"] for each in steps),
             engine_idle=fmean(each["engine_idle_share"] for each in steps),
             learner_idle=fmean(each["learner_idle_share"] for each in steps),
         )
@@ -154,8 +187,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Pace:
-    """How slow rollouts are: a factor of the tools' latencies, and tokens per second of a turn."""
+    """How slow rollouts are: a factor of the tools' latencies, and tokens per second of a turn; and
+    how many seconds weights take to load."""
 
+    load: float
     latency: float = 1.0
     rate: float = TOKENS_PER_SECOND
 
@@ -185,7 +220,7 @@ async def train(
         if len(each.latencies) <= MOST_CALLS
     ]
     chat, toolbox = open_chat_tokens(model), DrawnLatency(conversations)
-    engine = SpokenConversations(conversations, model, pace.rate)
+    engine = SpokenConversations(conversations, model, pace.rate, pace.load)
     policy = TokenModel(engine, chat, settings.multi_turn, settings.sampling)
     activity = Activity()
     rollouts = Rollouts(policy, toolbox, settings.multi_turn, activity)
@@ -257,7 +292,9 @@ async def measure(model: Path, steps: int, pace: Pace) -> float:
         engine, learning = (
             fmean(getattr(run, side) for run in each) for side in ("engine_idle", "learner_idle")
         )
-        print(f"  engine idle {engine:.1%} of the time, learner {learning:.1%}")
+        paused = fmean(run.paused / run.step for run in each)
+        print(f"  engine idle {engine:.1%} of the time, paused for {paused:.1%}")
+        print(f"  learner idle {learning:.1%}")
     ratio = fmean(r.steps_an_hour for r in overlapped) / fmean(r.steps_an_hour for r in strict)
     call = pace.latency * MEDIAN_SECONDS
     print(f"overlapped / strictly on-policy: {ratio:.2f} (goal {GOAL}; median call {call:.2f} s)")
@@ -272,12 +309,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--model", type=Path, help="default: a new one")
     parser.add_argument("--engine-bound", action="store_true", help="generation is the bound")
+    parser.add_argument("--load", type=float, default=0.33, help="seconds of loading weights")
     given = parser.parse_args()
     cores, load = psutil.cpu_count(), psutil.getloadavg()[0]
     print(f"{cores} processors, load {load:.1f}", flush=True)
     with tempfile.TemporaryDirectory(prefix="temper-model-") as scratch:
         model = given.model or made_model(Path(scratch) / "tiny")
-        asyncio.run(measure(model, given.steps, Pace(0.0 if given.engine_bound else 1.0)))
+        asyncio.run(measure(model, given.steps, Pace(given.load, 0.0 if given.engine_bound else 1.0)))
 
 
 def made_model(folder: Path) -> Path:

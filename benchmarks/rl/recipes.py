@@ -3,11 +3,12 @@
     python -m benchmarks.rl.recipes [--recipes grpo dapo gspo cispo] [--seeds 1 2 3] [--steps 10]
 
 The task of ``temper demo real``. Each seed has its own problems and its own fine-tune, from which
-every recipe goes on; prompts, samples, updates and optimizer steps are the same for all, so that
-losses, clipping and filters are compared. Prints, for each recipe, the share of right calls before
-and after with 95 % intervals over problems and seeds, and the mean reward by step with its interval
-over seeds; ``--out`` writes all of it as JSON. A recipe of one seed takes about 20 minutes on two
-cores. Results of earlier runs are reused.
+every recipe goes on; trained samples, updates and optimizer steps are the same for all, so that
+losses, clipping and filters are compared. A recipe draws as many prompts as its dynamic sampling
+drops. Prints, for each recipe, the share of right calls before and after with 95 % intervals over
+problems and seeds, the prompts that were drawn, and by step the mean reward of all rollouts, those
+of dropped groups included, with its interval over seeds; ``--out`` writes all of it as JSON. A
+recipe of one seed takes about 20 minutes on two cores. Results of earlier runs are reused.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from examples.demo_6_real.steps import (
     supervised,
 )
 from examples.demo_common.printer import Printer
-from examples.demo_common.report import EVENTS, REWARD
+from examples.demo_common.report import EVENTS
 from examples.demo_common.setup import home_folder, local_stack
 from examples.demo_common.steps import Demo
 from services.contracts.training.recipes import Recipe
@@ -41,6 +42,7 @@ from temper.types import (
     CreateFineTuningJob,
     CreateMerge,
     Evaluation,
+    Event,
     FilePurpose,
     FunctionCallsGrader,
     Method,
@@ -50,14 +52,17 @@ from temper.types import (
 )
 
 RECIPES = (Recipe.GRPO, Recipe.DAPO, Recipe.GSPO, Recipe.CISPO)
+REWARD = "rollout_reward"
+"""Of all rollouts. The mean of the trained ones cannot tell learning: dynamic sampling keeps groups
+that are neither all right nor all wrong, whatever the policy has learned."""
 MINI_BATCHES = 2
 """Optimizer steps of an update: ratios and their clipping do nothing in a single one."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A recipe's training from one seed: right calls before and after, each with its interval, and
-    the mean reward of each step."""
+    """A recipe's training from one seed: right calls before and after, each with its interval, the
+    mean reward of all rollouts of each step, and the prompts drawn until its end."""
 
     recipe: str
     seed: int
@@ -66,6 +71,7 @@ class Curve:
     after: float
     after_ci95: tuple[float, float]
     rewards: dict[int, float]
+    drawn: int
 
 
 def main() -> None:
@@ -150,12 +156,7 @@ def _curve(
 ) -> Curve:
     assert before.metrics is not None
     assert after.metrics is not None
-    events = demo.client.jobs.events(job, most=EVENTS).data
-    rewards = {
-        int(event.data["step"]): float(event.data[REWARD])
-        for event in events
-        if event.type == "metrics" and event.data and REWARD in event.data
-    }
+    rewards, drawn = course(demo.client.jobs.events(job, most=EVENTS).data)
     return Curve(
         recipe.value,
         seed,
@@ -164,14 +165,26 @@ def _curve(
         after.metrics.accuracy,
         after.metrics.ci95,
         rewards,
+        drawn,
     )
+
+
+def course(events: Sequence[Event]) -> tuple[dict[int, float], int]:
+    """The mean reward of all rollouts of each step, and the prompts drawn until the last one."""
+    steps = {
+        int(event.data["step"]): event.data
+        for event in events
+        if event.type == "metrics" and event.data and REWARD in event.data
+    }
+    rewards = {step: float(metrics[REWARD]) for step, metrics in steps.items()}
+    return rewards, int(steps[max(steps)]["prompts_drawn"])
 
 
 def summary(curves: Sequence[Curve]) -> Sequence[str]:
     """Lines about one recipe: its seeds, the mean gain, and the mean reward by step."""
     lines = [
         f"{each.recipe}, seed {each.seed}: {_share(each.before, each.before_ci95)} -> "
-        f"{_share(each.after, each.after_ci95)}"
+        f"{_share(each.after, each.after_ci95)}, {each.drawn:,} prompts drawn"
         for each in curves
     ]
     gains = [each.after - each.before for each in curves]

@@ -1,6 +1,7 @@
 """The requests and the table of the comparison of recipes."""
 
-from benchmarks.rl.recipes import RECIPES, Curve, request, summary
+from benchmarks.rl.recipes import RECIPES, Curve, course, request, summary
+from services.contracts.jobs import Event
 from services.contracts.training.online import ReinforcementHyperparameters
 
 
@@ -23,13 +24,14 @@ def test_recipes_differ_in_their_losses_at_equal_budgets() -> None:
 def test_the_table_has_means_and_intervals_over_seeds() -> None:
     interval = (0.3, 0.5)
     curves = [
-        Curve("grpo", 1, 0.4, interval, 0.6, interval, {1: 0.2, 2: 0.4}),
-        Curve("grpo", 2, 0.4, interval, 0.8, interval, {1: 0.4, 2: 0.6}),
+        Curve("grpo", 1, 0.4, interval, 0.6, interval, {1: 0.2, 2: 0.4}, 1_200),
+        Curve("grpo", 2, 0.4, interval, 0.8, interval, {1: 0.4, 2: 0.6}, 80),
     ]
 
     lines = summary(curves)
 
-    assert lines[0] == "grpo, seed 1: 40.0% (30.0% to 50.0%) -> 60.0% (30.0% to 50.0%)"
+    rates = "40.0% (30.0% to 50.0%) -> 60.0% (30.0% to 50.0%)"
+    assert lines[0] == f"grpo, seed 1: {rates}, 1,200 prompts drawn"
     # Student's quantile of one degree of freedom is 12.706; the standard error is 0.1.
     assert lines[2] == "grpo: mean gain +0.300 (-0.971 to +1.571)"
     assert [line.split(maxsplit=1) for line in lines[3:]] == [
@@ -37,3 +39,21 @@ def test_the_table_has_means_and_intervals_over_seeds() -> None:
         ["2", "+0.500 (-0.771 to +1.771)"],
     ]
     assert summary(curves[:1])[1] == "grpo: mean gain +0.200"
+
+
+def test_the_course_of_a_training_is_that_of_all_its_rollouts() -> None:
+    def event(step: int, kind: str = "metrics", **data: float) -> Event:
+        shown = {"id": "event", "created_at": 0, "level": "info", "message": "", "type": kind}
+        return Event.model_validate({**shown, "data": {"step": step, **data}})
+
+    trained = {"reward": 0.5}  # what dynamic sampling kept
+    rewards, drawn = course(
+        [
+            event(0, eval_reward=0.1),
+            event(1, **trained, rollout_reward=0.2, prompts_drawn=16.0),
+            event(1, "message"),
+            event(2, **trained, rollout_reward=0.9, prompts_drawn=30.0),
+        ]
+    )
+
+    assert (rewards, drawn) == ({1: 0.2, 2: 0.9}, 30)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from services.contracts.training.recipes import PpoRecipe, Recipe
 from services.trainer.rl.batch import TokenValues, TrainingBatch
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.micro_batches import TrainedTokens
@@ -15,6 +16,7 @@ from services.trainer.rl.learner.mismatch import sampler_mismatch
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Probe
 from tests.support.training.learning import drawn_batch, learner_spec
+from tests.support.training.updates import weights
 
 
 def probed(base: Path, batch: TrainingBatch, folder: Path, method: str) -> list[Any]:
@@ -129,3 +131,27 @@ def test_update_writes_token_values_beside_the_batch(
             [1.5, -0.5, -0.5, -0.5] * (len(advantages) // 4), rel=1e-3
         )
     assert TokenValues.take(tmp_path / "batch.npz") is None
+
+
+RECIPES = [*(("reinforcement", each.value) for each in Recipe), ("ppo", PpoRecipe.PPO.value)]
+
+
+@pytest.mark.parametrize(("method", "recipe"), RECIPES)
+def test_a_recipe_learns_otherwise_from_what_older_weights_found_more_probable(
+    learn: Any, method: str, recipe: str
+) -> None:
+    def learned(nats: float, **settings: Any) -> torch.Tensor:
+        shifts = [np.where(each.mask, nats, 0.0).astype(np.float32) for each in drawn]
+        batch = TrainingBatch(
+            tuple(
+                replace(each, sampler_log_probs=each.sampler_log_probs + shift)
+                for each, shift in zip(drawn, shifts, strict=True)
+            )
+        )
+        learner, _ = learn(method, batch, recipe=recipe, mini_batches=2, **settings)
+        return weights(learner)
+
+    drawn = drawn_batch().sequences
+    assert not torch.equal(learned(0.0, max_staleness=1), learned(0.1, max_staleness=1))
+    uncorrected = {"max_staleness": 1, "loss": {"anchor": "old", "tis_cap": None}}
+    assert torch.equal(learned(0.0, **uncorrected), learned(0.1, **uncorrected))
