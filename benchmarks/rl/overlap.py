@@ -315,7 +315,9 @@ def main() -> None:
     print(f"{cores} processors, load {load:.1f}", flush=True)
     with tempfile.TemporaryDirectory(prefix="temper-model-") as scratch:
         model = given.model or made_model(Path(scratch) / "tiny")
-        asyncio.run(measure(model, given.steps, Pace(given.load, 0.0 if given.engine_bound else 1.0)))
+        asyncio.run(
+            measure(model, given.steps, Pace(given.load, 0.0 if given.engine_bound else 1.0))
+        )
 
 
 def made_model(folder: Path) -> Path:

@@ -181,17 +181,13 @@ class _BatchLoss:
             return scored[micro.tokens]
         return torch.full_like(log_probs, torch.nan) if moved else log_probs.detach()
 
-    def _policy_tokens(
-        self, micro: MicroBatch, log_probs: Tensor, anchor: Tensor
-    ) -> PolicyTokens:
+    def _policy_tokens(self, micro: MicroBatch, log_probs: Tensor, anchor: Tensor) -> PolicyTokens:
         """What the policy loss reads of the tokens of a micro-batch."""
         sampler = self.token_targets.sampler_log_probs[micro.tokens]
         advantages = self.token_targets.advantages[micro.tokens]
         ratios = importance_ratios(log_probs, anchor, micro.row_of, self.settings.ratio)
         covariant = None if self.covariant is None else self.covariant[micro.tokens]
-        return PolicyTokens(
-            log_probs, anchor, sampler, ratios, advantages, micro.row_of, covariant
-        )
+        return PolicyTokens(log_probs, anchor, sampler, ratios, advantages, micro.row_of, covariant)
 
     def _policy_losses(self, tokens: PolicyTokens, accumulator: MetricAccumulator) -> Tensor:
         """The policy losses (m,), those of masked tokens included."""

@@ -205,7 +205,11 @@ def test_a_recipe_corrects_for_the_weights_that_sampled(
 
 
 def test_a_loss_without_a_recipe_is_warned_of_too() -> None:
-    for loss, expected in (({}, 0), ({"tis_cap": None}, 1), ({"off_policy_mask": 0.1, "tis_cap": None}, 1)):
+    for loss, expected in (
+        ({}, 0),
+        ({"tis_cap": None}, 1),
+        ({"off_policy_mask": 0.1, "tis_cap": None}, 1),
+    ):
         asked = method("reinforcement", {"max_staleness": 2, "loss": loss})
         request = CreateFineTuningJob(model="m", training_file="file-1", method=asked)
         assert len(online_warnings(request)) == expected
