@@ -79,8 +79,8 @@ def _staleness_warnings(loss: PolicyLoss, max_staleness: int) -> list[str]:
     if max_staleness == 0 or loss.anchor is Anchor.SAMPLER or any(each for each in bounds):
         return []
     return [
-        f"nothing corrects for max_staleness {max_staleness}: with loss.anchor old and loss.tis_cap "
-        "null, what older weights sampled is learned from as if the newest had sampled it"
+        f"nothing corrects for max_staleness {max_staleness}: with loss.anchor old and no "
+        "loss.tis_cap, what older weights sampled is learned from as if the newest had sampled it"
     ]
 
 

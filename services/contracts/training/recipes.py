@@ -158,10 +158,10 @@ def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
     """Settings with those of their ``recipe`` filled in, if it is one of ``recipes``; what is given
     counts more.
 
-    With a ``max_staleness`` above 0 ratios are relative to the sampler, unless the request gives the
-    anchor or a correction of its own. Of the recipe's loss those fields are left out that the given
-    objective does not read. Raises `AtField` for a given ratio that the recipe's aggregation does
-    not go with.
+    With a ``max_staleness`` above 0 ratios are relative to the sampler, unless the request gives
+    the anchor or a correction of its own. Of the recipe's loss those fields are left out that the
+    given objective does not read. Raises `AtField` for a given ratio that the recipe's aggregation
+    does not go with.
     """
     name = value.get("recipe")
     if not isinstance(name, str) or name not in list(recipes):

@@ -42,17 +42,15 @@ def test_the_table_has_means_and_intervals_over_seeds() -> None:
 
 
 def test_the_course_of_a_training_is_that_of_all_its_rollouts() -> None:
-    def event(step: int, kind: str = "metrics", **data: float) -> Event:
-        shown = {"id": "event", "created_at": 0, "level": "info", "message": "", "type": kind}
+    def event(step: int, **data: float) -> Event:
+        shown = {"id": "event", "created_at": 0, "level": "info", "message": "", "type": "metrics"}
         return Event.model_validate({**shown, "data": {"step": step, **data}})
 
-    trained = {"reward": 0.5}  # what dynamic sampling kept
     rewards, drawn = course(
         [
             event(0, eval_reward=0.1),
-            event(1, **trained, rollout_reward=0.2, prompts_drawn=16.0),
-            event(1, "message"),
-            event(2, **trained, rollout_reward=0.9, prompts_drawn=30.0),
+            event(1, reward=0.5, rollout_reward=0.2, prompts_drawn=16.0),
+            event(2, reward=0.5, rollout_reward=0.9, prompts_drawn=30.0),
         ]
     )
 

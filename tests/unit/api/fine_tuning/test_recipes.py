@@ -204,15 +204,15 @@ def test_a_recipe_corrects_for_the_weights_that_sampled(
         assert read(off, max_staleness=0)[1] == []
 
 
-def test_a_loss_without_a_recipe_is_warned_of_too() -> None:
-    for loss, expected in (
-        ({}, 0),
-        ({"tis_cap": None}, 1),
-        ({"off_policy_mask": 0.1, "tis_cap": None}, 1),
-    ):
-        asked = method("reinforcement", {"max_staleness": 2, "loss": loss})
-        request = CreateFineTuningJob(model="m", training_file="file-1", method=asked)
-        assert len(online_warnings(request)) == expected
+@pytest.mark.parametrize(
+    ("loss", "is_corrected"),
+    [({}, True), ({"tis_cap": None}, False), ({"tis_cap": None, "off_policy_mask": 0.1}, False)],
+)
+def test_a_loss_without_a_recipe_is_warned_of_too(loss: dict[str, Any], is_corrected: bool) -> None:
+    asked = method("reinforcement", {"max_staleness": 2, "loss": loss})
+    request = CreateFineTuningJob(model="m", training_file="file-1", method=asked)
+
+    assert (online_warnings(request) == []) is is_corrected
 
 
 def test_cispo_takes_the_steps_in_which_ratios_differ() -> None:
