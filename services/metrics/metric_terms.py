@@ -157,7 +157,7 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         "steady; a steep rise or fall is often a reward that is gamed",
         5,
     ),
-    MetricTerm("sampled_length", "lengths", "Tokens of a response that the model sampled", _TOKENS),
+    MetricTerm("sampled_length", "lengths", "Tokens of a response that the policy sampled", _TOKENS),
     MetricTerm("cut_off_rate", "lengths", "Answers cut off at a limit", _SHARE, "below 0.1"),
     MetricTerm("turns", "lengths", "Replies of the model in a sample", "turns"),
     MetricTerm("tool_calls", "tools", "Tool calls of a sample", "calls"),
@@ -303,7 +303,7 @@ METRIC_TERMS: Sequence[MetricTerm] = (
     MetricTerm(
         "engine_idle_share",
         "speed",
-        "Time of a step in which the engine sampled for no rollout",
+        "Time of a step in which the engine sampled for no rollout, pauses included",
         _SHARE,
         "below 0.05 with max_staleness 1",
     ),
