@@ -169,8 +169,8 @@ class Measured:
 
     @classmethod
     def of(cls, metrics: Path) -> "Measured":
-        """Return the means over the steps after the first."""
-        steps = [json.loads(line) for line in metrics.read_text().splitlines()][1:]
+        """Return the means over the steps between the first and the last."""
+        steps = [json.loads(line) for line in metrics.read_text().splitlines()][1:-1]
         return cls(
             step=fmean(each["step_seconds"] for each in steps),
             rollout=fmean(each["rollout_seconds"] for each in steps),
@@ -206,12 +206,13 @@ class Pace:
 async def train(
     learner: LearnerClient, model: Path, pace: Pace, staleness: int, steps: int
 ) -> Measured:
-    """Train ``steps`` steps, and skip the first, which has nothing to overlap."""
+    """Train ``steps`` steps between a first and a last one, which have nothing to overlap: no
+    update runs before the first, and no rollouts are left for after the last."""
     method = Method.model_validate(METHOD)
     online = online_method(method)
     assert isinstance(online, ReinforcementMethod)
     settings = online.hyperparameters.model_copy(
-        update={"max_staleness": staleness, "steps": steps + 1}
+        update={"max_staleness": staleness, "steps": steps + 2}
     )
     online = online.model_copy(update={"hyperparameters": settings})
     conversations = [
