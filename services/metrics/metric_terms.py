@@ -157,7 +157,9 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         "steady; a steep rise or fall is often a reward that is gamed",
         5,
     ),
-    MetricTerm("sampled_length", "lengths", "Tokens of a response that the policy sampled", _TOKENS),
+    MetricTerm(
+        "sampled_length", "lengths", "Tokens of a response that the policy sampled", _TOKENS
+    ),
     MetricTerm("cut_off_rate", "lengths", "Answers cut off at a limit", _SHARE, "below 0.1"),
     MetricTerm("turns", "lengths", "Replies of the model in a sample", "turns"),
     MetricTerm("tool_calls", "tools", "Tool calls of a sample", "calls"),
