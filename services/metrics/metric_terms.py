@@ -307,7 +307,7 @@ METRIC_TERMS: Sequence[MetricTerm] = (
         "speed",
         "Time of a step in which the engine sampled for no rollout, pauses included",
         _SHARE,
-        "below 0.05 with max_staleness 1",
+        "below 0.05 with max_staleness 1, where sampling is the bound",
     ),
     MetricTerm(
         "learner_idle_share",
