@@ -1,4 +1,4 @@
-"""Losses over several processes (gloo)."""
+"""Losses and evaluations over several processes (gloo)."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def losses(base: Path, folder: Path, processes: int) -> dict[str, float]:
     return found
 
 
-def test_two_processes_match_the_loss_of_one_even_if_one_lacks_desirable_rows(
+def test_two_processes_match_one_without_desirable_rows_or_with_rows_that_are_repeated(
     base: Path, tmp_path: Path
 ) -> None:
     one = losses(base, tmp_path / "one", 1)

@@ -26,10 +26,3 @@ class MetricSums:
             local = local.float()
         total = accelerator.reduce(local.to(device), "sum").tolist()
         return dict(zip(self._names, total, strict=True))
-
-
-def split_of(logs: dict[str, float]) -> str | None:
-    """The split of a call of ``log``: ``train``, ``eval``, or None for the final summary."""
-    if "loss" in logs:
-        return "train"
-    return "eval" if any(name.endswith("_loss") and name != "train_loss" for name in logs) else None

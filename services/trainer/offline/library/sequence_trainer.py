@@ -1,28 +1,44 @@
-"""What the trainers of all stages share: models that compute sequences, and the count of tokens."""
+"""What the trainers of all stages share: models that compute sequences, the count of tokens, and
+metrics that no division into batches changes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 
 from services.contracts.errors import InvalidRequest
 from services.models.capacity.training import WHOLE_LOGITS
 from services.trainer.offline.generation import IGNORED
-from services.trainer.offline.library.metric_sums import MetricSums, split_of
+from services.trainer.offline.library.evaluated_rows import counted_rows, first_rows
+from services.trainer.offline.library.metric_sums import MetricSums
 from services.trainer.offline.library.score_forward import score_sequences
 from services.trainer.offline.library.sequence_forward import compute_sequences
 
 
-def in_sequences(original: Any) -> Any:
+def in_sequences(
+    original: Any,
+    sums: tuple[str, ...] = (),
+    means: Callable[[dict[str, float]], dict[str, float]] = lambda _: {},
+    parts: int = 1,
+) -> Any:
     """A trainer whose models compute without padding and without whole logits, and which logs
-    ``real_token_share``.
+    ``real_token_share`` and the metrics that ``means`` makes of the stage's ``sums``. A batch is
+    ``parts`` rows for each row of the data.
 
     The original counts tokens by adding up attention masks, which are no ones and zeros when rows
-    are packed, and the loss of packed rows divides by labels that nothing predicts.
+    are packed, and the loss of packed rows divides by labels that nothing predicts. Its evaluations
+    average the means of batches, so that their size changes losses and metrics; here they are
+    quotients of sums over all batches of all processes.
     """
 
     class SequenceTrainer(original):  # type: ignore[misc]  # transformers is untyped here
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._token_sums = MetricSums(("real", "computed"))
+            self._metric_sums = MetricSums(("loss", "weight", *sums))
+            self._counts = True
+            # They are computed from the predictions for every token, of which the sums need none.
+            kwargs |= {"compute_metrics": None, "preprocess_logits_for_metrics": None}
             self.padded = _prepare(
                 kwargs["model"], kwargs.get("ref_model"), kwargs["args"], kwargs["finetuning_args"]
             )
@@ -41,14 +57,43 @@ def in_sequences(original: Any) -> Any:
             super()._track_num_input_tokens({**inputs, "attention_mask": read})
 
         def _get_num_items_in_batch(self, batch_samples: Any, device: Any) -> Any:
-            counted = [_predicted_labels(each) for each in batch_samples]
+            counted = [predicted_labels(each) for each in batch_samples]
             return super()._get_num_items_in_batch(counted, device)
 
+        def add_to_metrics(self, model: Any, loss: Any, weight: float, **values: float) -> None:
+            """Add a batch: its mean loss, over rows or tokens of this number, and the stage's sums.
+            A batch of repeated rows does not count."""
+            if model.training:
+                self._metric_sums.add("train", **values)
+            elif self._counts and weight:
+                value = float(loss.detach()) * weight
+                self._metric_sums.add("eval", loss=value, weight=weight, **values)
+
+        def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            rows = len(inputs["input_ids"]) // parts
+            count = counted_rows(self.accelerator, rows)
+            self._counts = count > 0
+            if count < rows:  # one stays: processes that share weights compute together
+                inputs = first_rows(inputs, max(count, 1), parts)
+            return super().prediction_step(model, inputs, *args, **kwargs)
+
+        def evaluation_loop(
+            self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        ) -> Any:
+            output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+            total = self._metric_sums.take("eval", self.accelerator)
+            found = means(total)
+            if total["weight"]:
+                found["loss"] = total["loss"] / total["weight"]
+            output.metrics.update({f"{metric_key_prefix}_{name}": found[name] for name in found})
+            return output
+
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            if split_of(logs) == "train":
+            if "loss" in logs:  # those of an evaluation and the final summary have other names
                 total = self._token_sums.take("train", self.accelerator)
                 if total["computed"]:
                     logs["real_token_share"] = total["real"] / total["computed"]
+                logs |= means(self._metric_sums.take("train", self.accelerator))
             super().log(logs, *args, **kwargs)
 
     return SequenceTrainer
@@ -77,12 +122,14 @@ def _neighbors_attend(rows: Any) -> bool:
     return "position_ids" in columns and "packing_params" not in columns
 
 
-def _predicted_labels(batch: Any) -> Any:
-    """A batch whose labels leave out what begins a packed sequence."""
-    positions = batch.get("position_ids")
-    if positions is None or positions.shape != batch["labels"].shape:
+def predicted_labels(batch: Any) -> Any:
+    """A batch whose labels leave out what begins a packed sequence: nothing predicts it."""
+    positions, labels = batch.get("position_ids"), batch["labels"]
+    if positions is None or positions.dim() != 2:
         return batch
-    return {**batch, "labels": batch["labels"].masked_fill(positions == 0, IGNORED)}
+    # Rows are padded to a multiple of a length, positions are not.
+    begins = pad(positions, (0, labels.shape[1] - positions.shape[1])) == 0
+    return {**batch, "labels": labels.masked_fill(begins, IGNORED)}
 
 
 def read_tokens(inputs: Any, padding: int | None) -> torch.Tensor:

@@ -12,11 +12,10 @@ from safetensors.torch import load_file
 
 from services.contracts.llamafactory.names import Stage
 from services.core.artifacts import VALUE_HEAD
-from services.trainer.offline.generation import IGNORED
 from services.trainer.offline.library.answer_tokens import AnswerTokens
 from services.trainer.offline.library.internals import llamafactory_module
-from services.trainer.offline.library.metric_sums import MetricSums, split_of
 from services.trainer.offline.library.sequence_trainer import in_sequences
+from services.trainer.offline.library.token_trainers import supervised_trainer, text_trainer
 
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
@@ -43,15 +42,24 @@ def install_trainers(stage: Stage, resume_from: str | None = None) -> None:
             workflow.CustomTrainer = text_trainer(workflow.CustomTrainer)
 
 
-def dpo_trainer() -> Any:
-    """The trainer of stage dpo, with the loss that was asked for and metrics by validation file.
+_PAIR_SUMS = (
+    *("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins"),
+    *("logps/chosen", "logps/rejected", "logits/chosen", "logits/rejected"),
+)
+_ORPO_SUMS = ("sft_loss", "odds_ratio_loss")
 
-    The original calls TRL's loss without its type, so that hinge and ipo train with sigmoid, and
-    gives the metrics of all validation files one name.
+
+def dpo_trainer() -> Any:
+    """The trainer of stage dpo, with the loss that was asked for and metrics over all pairs.
+
+    The original calls TRL's loss without its type, so that hinge and ipo train with sigmoid,
+    averages metrics over batches, and gives those of all validation files one name.
     """
     original: Any = llamafactory_module("train.dpo.trainer").CustomDPOTrainer
+    sums = ("pairs", *_PAIR_SUMS, *_ORPO_SUMS)
+    trainer: Any = in_sequences(original, sums, _means_by_pair, parts=2)
 
-    class DpoTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
+    class DpoTrainer(trainer):  # type: ignore[misc]  # a class made at run time
         def concatenated_forward(
             self, model: Any, batch: Any, is_ref_model: bool = False
         ) -> dict[str, torch.Tensor]:
@@ -69,82 +77,25 @@ def dpo_trainer() -> Any:
         def dpo_loss(self, *log_probabilities: torch.Tensor, **_: Any) -> Any:
             return super().dpo_loss(*log_probabilities, loss_type=self.loss_type)
 
-        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            if split_of(logs) == "eval":
-                stored = self._stored_metrics.pop("eval", {})
-                self._stored_metrics["eval"].update(
-                    {_prefix(logs) + name.removeprefix("eval_"): stored[name] for name in stored}
-                )
-            super().log(logs, *args, **kwargs)
+        def get_batch_loss_metrics(self, model: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+            loss, metrics = super().get_batch_loss_metrics(model, batch, *args, **kwargs)
+            pairs = len(batch["labels"]) // 2
+            sums = {name.removeprefix("eval_"): mean * pairs for name, mean in metrics.items()}
+            self.add_to_metrics(model, loss, pairs, pairs=pairs, **sums)
+            return loss, metrics
+
+        def store_metrics(self, *_: Any, **__: Any) -> None:
+            """The sums are logged instead."""
 
     return DpoTrainer
 
 
-def _prefix(logs: dict[str, float]) -> str:
-    """The prefix of a call's metric names: ``eval_``, ``eval_NAME_`` for one of several validation
-    files, empty while training."""
-    if split_of(logs) != "eval":
-        return ""
-    losses = [name for name in logs if name.endswith("_loss") and name != "train_loss"]
-    return min(losses, key=len).removesuffix("loss")
-
-
-def supervised_trainer(original: Any) -> Any:
-    """A trainer of stage sft that also logs ``accuracy``: of the tokens trained since the last log,
-    over all processes, the share that the model itself would have chosen.
-
-    A loss that leaves no logits (ASFT) leaves no accuracy either.
-    """
-
-    class SupervisedTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._metric_sums = MetricSums(("chosen", "tokens"))
-            if (process := kwargs.get("preprocess_logits_for_metrics")) is not None:
-                kwargs["preprocess_logits_for_metrics"] = _of_whole_logits(process)
-            super().__init__(*args, **kwargs)
-
-        def compute_loss(
-            self, model: Any, inputs: Any, return_outputs: bool = False, **kwargs: Any
-        ) -> Any:
-            labels = inputs.get("labels")
-            if not model.training or labels is None or self.finetuning_args.use_asft_loss:
-                return super().compute_loss(model, inputs, return_outputs, **kwargs)
-            loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
-            predicted = getattr(outputs, "predicted", None)
-            if (logits := getattr(outputs, "logits", None)) is not None:
-                predicted = logits.detach().argmax(-1)
-            if predicted is not None:
-                chosen, tokens = _chosen_tokens(predicted, labels)
-                self._metric_sums.add("train", chosen=chosen, tokens=tokens)
-            return (loss, outputs) if return_outputs else loss
-
-        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            if split_of(logs) == "train":
-                total = self._metric_sums.take("train", self.accelerator)
-                if total["tokens"]:
-                    logs["accuracy"] = total["chosen"] / total["tokens"]
-            super().log(logs, *args, **kwargs)
-
-    return SupervisedTrainer
-
-
-def _of_whole_logits(process: Callable[..., Any]) -> Callable[..., Any]:
-    """Process logits where an evaluation gives them, and leave most probable tokens as they are."""
-    return lambda found, labels: found if found.dim() == 2 else process(found, labels)
-
-
-def _chosen_tokens(predicted: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
-    """How many labels are the most probable token, and how many there are; both (rows, tokens)."""
-    targets = labels[:, 1:]
-    trained = targets != IGNORED
-    chosen = (predicted[:, :-1] == targets) & trained
-    return float(chosen.sum()), float(trained.sum())
-
-
-def text_trainer(original: Any) -> Any:
-    """A trainer of stage pt."""
-    trainer: type = in_sequences(original)
-    return trainer
+def _means_by_pair(total: dict[str, float]) -> dict[str, float]:
+    """The means over pairs; the metrics of ORPO only where it is trained, which makes them
+    positive."""
+    pairs = total["pairs"]
+    names = (*_PAIR_SUMS, *(name for name in _ORPO_SUMS if total[name]))
+    return {name: total[name] / pairs for name in names} if pairs else {}
 
 
 _KTO_METRICS = ("rewards", "logps", "logits")
@@ -157,16 +108,12 @@ def kto_trainer() -> Any:
     between two logs, and drops the counts.
     """
     original: Any = llamafactory_module("train.kto.trainer").CustomKTOTrainer
-    grandparent: Any = llamafactory_module("train.kto.trainer").Trainer
     sides = ("chosen", "rejected")
     sums = tuple(f"{name}/{side}_sum" for name in _KTO_METRICS for side in sides)
     counts = tuple(f"count/{side}" for side in sides)
+    trainer: Any = in_sequences(original, (*sums, *counts, "kl", "rows"), _kto_means)
 
-    class KtoTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._metric_sums = MetricSums((*sums, *counts, "kl", "batches"))
-            super().__init__(*args, **kwargs)
-
+    class KtoTrainer(trainer):  # type: ignore[misc]  # a class made at run time
         def forward(
             self, model: Any, batch: Any, prefix: str = ""
         ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -176,23 +123,21 @@ def kto_trainer() -> Any:
 
         def get_batch_loss_metrics(self, model: Any, batch: Any) -> Any:
             loss, metrics = super().get_batch_loss_metrics(model, batch)
-            self._metric_sums.add("train" if model.training else "eval", batches=1.0, **metrics)
+            rows = len(batch["labels"])
+            sums = metrics | {"kl": metrics["kl"] * rows}
+            self.add_to_metrics(model, loss, rows, rows=rows, **sums)
             return loss, metrics
 
-        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            self._stored_metrics.clear()
-            split = split_of(logs)
-            if split is not None:
-                total = self._metric_sums.take(split, self.accelerator)
-                prefix = _prefix(logs)
-                logs |= {f"{prefix}{name}": value for name, value in _kto_means(total).items()}
-            grandparent.log(self, logs, *args, **kwargs)
+        def store_metrics(self, *_: Any, **__: Any) -> None:
+            """The sums are logged instead."""
 
     return KtoTrainer
 
 
 def _kto_means(total: dict[str, float]) -> dict[str, float]:
     """Means over the rows of each side, the reward margin, the counts and the mean KL."""
+    if not total["rows"]:
+        return {}
     means: dict[str, float] = {}
     for side in ("chosen", "rejected"):
         count = total[f"count/{side}"]
@@ -203,7 +148,7 @@ def _kto_means(total: dict[str, float]) -> dict[str, float]:
             }
     if {"rewards/chosen", "rewards/rejected"} <= means.keys():
         means["rewards/margins"] = means["rewards/chosen"] - means["rewards/rejected"]
-    return means | {"kl": total["kl"] / max(total["batches"], 1.0)}
+    return means | {"kl": total["kl"] / total["rows"]}
 
 
 def reward_model_trainer(resume_from: str | None = None) -> Any:
@@ -217,9 +162,10 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
     completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
 
-    class RewardModelTrainer(in_sequences(original)):  # type: ignore[misc]  # a class made at run time
+    trainer: Any = in_sequences(original, _SCORE_SUMS, _score_means, parts=2)
+
+    class RewardModelTrainer(trainer):  # type: ignore[misc]  # a class made at run time
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._metric_sums = MetricSums(("chosen", "rejected", "accuracies", "pairs"))
             super().__init__(*args, **kwargs)
             # It completes a checkpoint, so it must run before the callback that marks it complete.
             self.callback_handler.callbacks.sort(key=lambda each: not isinstance(each, completing))
@@ -229,22 +175,16 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
         ) -> Any:
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
             chosen, rejected = (scores.detach().float().reshape(-1) for scores in outputs[1:])
-            self._metric_sums.add(
-                "train" if model.training else "eval",
+            self.add_to_metrics(
+                model,
+                loss,
+                len(chosen),
                 chosen=chosen.sum().item(),
                 rejected=rejected.sum().item(),
                 accuracies=(chosen > rejected).sum().item(),
                 pairs=float(len(chosen)),
             )
             return (loss, outputs) if return_outputs else loss
-
-        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-            split = split_of(logs)
-            if split is not None:
-                total = self._metric_sums.take(split, self.accelerator)
-                prefix = _prefix(logs)
-                logs |= {f"{prefix}{name}": value for name, value in _pair_means(total).items()}
-            super().log(logs, *args, **kwargs)
 
         def train(self, resume_from_checkpoint: str | None = None, **kwargs: Any) -> Any:
             chosen = resume_from_checkpoint or resume_from
@@ -268,8 +208,13 @@ def _without_repeats(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor
     return {name: weights[name] for name in first.values()}
 
 
-def _pair_means(total: dict[str, float]) -> dict[str, float]:
-    pairs = max(total["pairs"], 1.0)
+_SCORE_SUMS = ("chosen", "rejected", "accuracies", "pairs")
+
+
+def _score_means(total: dict[str, float]) -> dict[str, float]:
+    pairs = total["pairs"]
+    if not pairs:
+        return {}
     means = {
         f"rewards/{name}": total[name] / pairs for name in ("chosen", "rejected", "accuracies")
     }
