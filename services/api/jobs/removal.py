@@ -54,8 +54,9 @@ def remove_job(
     steps = session.scalars(select(CheckpointRow.step).where(CheckpointRow.job_id == job_id))
     for step in steps.all():
         check_unused(session, checkpoint_name(job_id, step))
-        granted = CheckpointPermissionRow.checkpoint == checkpoint_name(job_id, step)
-        session.execute(delete(CheckpointPermissionRow).where(granted))
+    # Of checkpoints that were replaced by later ones, too.
+    granted = CheckpointPermissionRow.checkpoint.startswith(f"{job_id}:step-", autoescape=True)
+    session.execute(delete(CheckpointPermissionRow).where(granted))
     models = session.scalars(select(ModelRow.id).where(ModelRow.job_id == job_id))
     for model_id in models.all():
         remove_model(session, artifacts, model_id)

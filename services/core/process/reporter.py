@@ -91,9 +91,10 @@ class Reporter:
             self._ticked_at = now
             (self.job_dir / TICK).touch()
 
-    def checkpoint(self, step: int, path: str) -> None:
-        """Report a complete checkpoint; ``path`` is relative to the job directory."""
-        self._report({"type": "checkpoint", "step": step, "path": path})
+    def checkpoint(self, step: int, path: str, kept: Sequence[int]) -> None:
+        """Report a complete checkpoint; ``path`` is relative to the job directory, ``kept`` the
+        steps of all checkpoints that are there now."""
+        self._report({"type": "checkpoint", "step": step, "path": path, "kept": list(kept)})
 
     def finish(self, **result: Any) -> None:
         """Write the result of a successful child, with the fields of its kind of job."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from services.core.db.engine import Database
@@ -72,11 +72,13 @@ class MetricsReport(BaseModel):
 
 
 class CheckpointReport(BaseModel):
-    """A checkpoint is complete."""
+    """A checkpoint is complete. ``kept`` are the steps of all that are there; None in reports of
+    earlier versions, which do not say it."""
 
     type: Literal["checkpoint"]
     step: Step
     path: Text
+    kept: list[Step] | None = None
 
 
 Report = Annotated[
@@ -187,25 +189,33 @@ def _draft(
 
 
 def _add_checkpoints(session: Session, job_id: str, reports: Sequence[Report]) -> list[Report]:
-    """Store new checkpoints; return the reports without checkpoints of earlier attempts."""
+    """Store new checkpoints, and delete the rows of those that are gone; return the reports without
+    checkpoints of earlier attempts."""
     steps = {report.step for report in reports if isinstance(report, CheckpointReport)}
     if not steps:
         return list(reports)
     known = set(session.scalars(select(CheckpointRow.step).where(CheckpointRow.job_id == job_id)))
     metrics = _latest_metrics(session, job_id)
     kept: list[Report] = []
-    rows: list[dict[str, object]] = []
+    rows: dict[int, dict[str, object]] = {}
+    gone: set[int] = set()
     for report in reports:
         if isinstance(report, MetricsReport):
             metrics |= report.metrics
         elif isinstance(report, CheckpointReport):
+            deleted = set() if report.kept is None else known - {*report.kept, report.step}
+            known -= deleted
+            gone |= deleted
             if report.step in known:
                 continue
             known.add(report.step)
-            rows.append(_checkpoint(job_id, report, metrics))
+            rows[report.step] = _checkpoint(job_id, report, metrics)
         kept.append(report)
-    if rows:
-        session.execute(insert(CheckpointRow), rows)
+    if gone:
+        stored = CheckpointRow.job_id == job_id, CheckpointRow.step.in_(gone)
+        session.execute(delete(CheckpointRow).where(*stored))
+    if present := [row for step, row in rows.items() if step in known]:
+        session.execute(insert(CheckpointRow), present)
     return kept
 
 

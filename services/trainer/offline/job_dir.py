@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from services.core.process.reporter import Reporter, pause_requested
 
@@ -66,9 +67,12 @@ def leads() -> bool:
 
 _MARKER = "complete.json"
 _PREFIX = "checkpoint-"
+_OPTIMIZER = ("optimizer*", "global_step*")
+"""The second is DeepSpeed's."""
 _TRAINING_STATE = (
-    *("optimizer*", "scheduler.pt", "scaler.pt", "rng_state*.pth"),
-    *("global_step*", "latest", "zero_to_*.py"),  # DeepSpeed's
+    *_OPTIMIZER,
+    *("scheduler.pt", "scaler.pt", "rng_state*.pth"),
+    *("latest", "zero_to_*.py"),  # DeepSpeed's
     "pytorch_model_fsdp*",
 )
 
@@ -78,11 +82,26 @@ def checkpoint_dir(output_dir: Path, step: int) -> Path:
     return output_dir / f"{_PREFIX}{step}"
 
 
-def mark_complete(checkpoint: Path, step: int) -> None:
+class Timing(NamedTuple):
+    """How long a training took so far, over all attempts, and how many of its steps that covers:
+    those of earlier versions of Temper are not in it."""
+
+    seconds: float = 0.0
+    steps: int = 0
+
+
+def timing_of(checkpoint: Path) -> Timing:
+    """What a complete checkpoint says of the time until then."""
+    marker = json.loads((checkpoint / _MARKER).read_bytes())
+    return Timing(marker.get("train_seconds", 0.0), marker.get("timed_steps", 0))
+
+
+def mark_complete(checkpoint: Path, step: int, timing: Timing) -> None:
     """Mark a checkpoint complete, durably."""
     partial = checkpoint / f"{_MARKER}.partial"
     with open(partial, "w", encoding="utf-8") as file:
-        json.dump({"step": step}, file)
+        marker = {"step": step, "train_seconds": timing.seconds, "timed_steps": timing.steps}
+        json.dump(marker, file)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(checkpoint / _MARKER)
@@ -100,16 +119,33 @@ def keep_only_models(output_dir: Path, *whole: Path) -> None:
                     shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 
-def newest_complete(output_dir: Path) -> Path | None:
-    """The complete checkpoint with the most steps."""
-    complete = [found for found in _checkpoints(output_dir) if _is_complete(found[1])]
-    return max(complete)[1] if complete else None
+def remove_oldest(output_dir: Path, limit: int, *needed: Path) -> None:
+    """Delete the complete checkpoints with the fewest steps, until ``limit`` are left or those that
+    are ``needed``."""
+    complete = complete_checkpoints(output_dir)
+    spare = [path for path in complete.values() if path not in needed]
+    for path in spare[: max(len(complete) - limit, 0)]:
+        (path / _MARKER).unlink()  # first: what a kill leaves of it is no checkpoint
+        shutil.rmtree(path)
 
 
-def remove_incomplete(output_dir: Path) -> None:
-    """Delete checkpoints that were interrupted."""
-    for _, path in _checkpoints(output_dir):
-        if not _is_complete(path):
+def complete_checkpoints(output_dir: Path) -> dict[int, Path]:
+    """The complete checkpoints by their steps, in order."""
+    return dict(sorted(found for found in _checkpoints(output_dir) if _is_complete(found[1])))
+
+
+def newest_resumable(output_dir: Path) -> Path | None:
+    """The complete checkpoint with the most steps that has what resuming needs."""
+    found = [path for path in complete_checkpoints(output_dir).values() if _is_resumable(path)]
+    return found[-1] if found else None
+
+
+def remove_others(output_dir: Path, resumed: Path) -> None:
+    """Delete checkpoints that were interrupted, and those behind the one that is resumed from,
+    whose steps are trained and saved again."""
+    step = int(resumed.name.removeprefix(_PREFIX))
+    for other, path in list(_checkpoints(output_dir)):
+        if other > step or not _is_complete(path):
             shutil.rmtree(path)
 
 
@@ -118,6 +154,11 @@ def _checkpoints(output_dir: Path) -> Iterator[tuple[int, Path]]:
         step = path.name.removeprefix(_PREFIX)
         if step.isdigit() and path.is_dir():
             yield int(step), path
+
+
+def _is_resumable(checkpoint: Path) -> bool:
+    """Whether it still has the state of the optimizer, which `keep_only_models` deletes first."""
+    return any(next(checkpoint.glob(pattern), None) for pattern in _OPTIMIZER)
 
 
 def _is_complete(checkpoint: Path) -> bool:

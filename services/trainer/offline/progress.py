@@ -20,9 +20,13 @@ from services.trainer.errors import Diverged
 from services.trainer.offline.job_dir import (
     Context,
     Paused,
+    Timing,
     checkpoint_dir,
+    complete_checkpoints,
     keep_only_models,
     mark_complete,
+    remove_oldest,
+    timing_of,
 )
 
 _METRICS = (
@@ -46,6 +50,8 @@ class TrainerOutcome:
     train_loss: float | None = None
     trained_tokens: int = 0
     train_seconds: float = 0.0
+    timed_steps: int = 0
+    """The steps that ``train_seconds`` covers."""
     stopped_early: bool = False
 
 
@@ -53,17 +59,23 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
     """Marks checkpoints as complete, reports progress and records the outcome. On a pause request
     it makes the trainer write a checkpoint after the current step, and raises `Paused` once that is
     complete. ``publish`` makes the model of a checkpoint loadable by others, and returns its
-    folder.
+    folder. Of more than ``limit`` checkpoints those with the fewest steps are deleted, but neither
+    the newest nor the best.
     """
 
     def __init__(
-        self, context: Context, publish: Callable[[Path], Path] = lambda path: path
+        self,
+        context: Context,
+        publish: Callable[[Path], Path] = lambda path: path,
+        limit: int | None = None,
     ) -> None:
         self.outcome = TrainerOutcome()
         self._context = context
         self._publish = publish
+        self._limit = limit
         self._began = self._last_log = self._last_progress = 0.0
         self._first_step = self._logged_step = self._logged_tokens = 0
+        self._earlier = Timing()
         self._pausing = False
 
     def on_train_begin(
@@ -74,6 +86,8 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
         self._began = self._last_log = time.monotonic()
         self._first_step = self._logged_step = state.global_step
         self._logged_tokens = state.num_input_tokens_seen
+        if state.global_step:
+            self._earlier = timing_of(checkpoint_dir(self._context.output_dir, state.global_step))
         self._context.enter("training")
         self._progress(state)
 
@@ -132,11 +146,18 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
         if torch.distributed.is_initialized():
             torch.distributed.barrier()  # every process has written its part
         if state.is_world_process_zero:
-            path = checkpoint_dir(self._context.output_dir, state.global_step)
+            output = self._context.output_dir
+            path = checkpoint_dir(output, state.global_step)
             model = self._publish(path)
-            mark_complete(path, state.global_step)
-            keep_only_models(self._context.output_dir, path, *_loaded_whole(args, state))
-            self._context.reporter.checkpoint(state.global_step, self._context.relative(model))
+            mark_complete(path, state.global_step, self._timing(state))
+            # Only now that this one can be resumed from, earlier ones are dispensable.
+            keep_only_models(output, path, *_loaded_whole(args, state))
+            if self._limit is not None:
+                best = state.best_model_checkpoint
+                remove_oldest(output, self._limit, path, *([Path(best)] if best else []))
+            self._context.reporter.checkpoint(
+                state.global_step, self._context.relative(model), list(complete_checkpoints(output))
+            )
         if self._pausing:
             raise Paused
 
@@ -144,9 +165,14 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]  # transformers i
         self.outcome.global_step = state.global_step
         self.outcome.max_steps = state.max_steps
         self.outcome.trained_tokens = state.num_input_tokens_seen
-        self.outcome.train_seconds = time.monotonic() - self._began
+        self.outcome.train_seconds, self.outcome.timed_steps = self._timing(state)
         self._progress(state)
         self._context.enter("saving")
+
+    def _timing(self, state: TrainerState) -> Timing:
+        """That of all attempts until now."""
+        seconds = self._earlier.seconds + time.monotonic() - self._began
+        return Timing(seconds, self._earlier.steps + state.global_step - self._first_step)
 
     def _save_for_pause(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl

@@ -35,7 +35,12 @@ from services.trainer.offline.arguments import (
 )
 from services.trainer.offline.generation import GenerationSetup, install_generation
 from services.trainer.offline.grading import grade_in_child
-from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
+from services.trainer.offline.job_dir import (
+    Context,
+    complete_checkpoints,
+    newest_resumable,
+    remove_others,
+)
 from services.trainer.offline.library.catalogue import installed_catalogue
 from services.trainer.offline.library.internals import (
     llamafactory_module,
@@ -100,7 +105,7 @@ def _reward_template(spec: TrainingSpec, preparation: Preparation) -> str | None
 def _environment(
     spec: TrainingSpec, preparation: Preparation, context: Context
 ) -> TrainingEnvironment:
-    checkpoint = newest_complete(context.output_dir) if spec.resume else None
+    checkpoint = newest_resumable(context.output_dir) if spec.resume else None
     shape = read_shape(preparation.model)
     place = TrainingEnvironment(
         model=preparation.model,
@@ -121,6 +126,8 @@ def _environment(
         has_bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
     )
     if context.leads:
+        if checkpoint is None and spec.resume and complete_checkpoints(context.output_dir):
+            _warn(context, "no checkpoint has the state of its optimizer: training begins again")
         _clear(context.output_dir, checkpoint)
         _announce(spec, place, context)
     return place
@@ -140,7 +147,7 @@ def _clear(output_dir: Path, checkpoint: Path | None) -> None:
     if checkpoint is None:
         shutil.rmtree(output_dir, ignore_errors=True)
     else:
-        remove_incomplete(output_dir)
+        remove_others(output_dir, checkpoint)
         remove_unfinished(output_dir)
 
 
@@ -180,10 +187,13 @@ def _run(
     if spec.template is not None or spec.rows is RowKind.TEXT:
         leave_out_untrained(spec.stage, partial(_warn, context))
     install_trainers(spec.stage, arguments["resume_from_checkpoint"])
-    callback = ProgressCallback(context)
+    # The library deletes old checkpoints by their time, before the newest one is complete.
+    limit = arguments.get("save_total_limit")
+    arguments = arguments | {"save_total_limit": None}
+    callback = ProgressCallback(context, limit=limit)
     if pissa is not None:
         pissa.install(spec.stage)
-        callback = ProgressCallback(context, pissa.publish)
+        callback = ProgressCallback(context, pissa.publish, limit)
     report_phases(spec.stage, context.enter)
     evaluations = spec.arguments.get("early_stopping_steps")
     patience = Patience(evaluations, context) if isinstance(evaluations, int) else None
@@ -240,6 +250,7 @@ def _finish(
         trained_tokens=outcome.trained_tokens,
         **_row_counts(preparation),
         train_seconds=round(outcome.train_seconds, 3),
+        timed_steps=outcome.timed_steps,
         arguments=stated_arguments(spec, arguments),
         library_versions={"python": platform.python_version()}
         | {name: version(name) for name in _LIBRARIES},

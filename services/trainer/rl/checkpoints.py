@@ -111,6 +111,10 @@ class Checkpoints:
         complete = _complete(self._folder)
         return TrainingCheckpoint(complete[-1]) if complete else None
 
+    def steps(self) -> list[int]:
+        """The steps of the complete checkpoints, in order."""
+        return [int(path.name.removeprefix(_PREFIX)) for path in _complete(self._folder)]
+
     async def write(
         self, step: int, save: Callable[[Path], Awaitable[None]], snapshot: Callable[[], Snapshot]
     ) -> Path:

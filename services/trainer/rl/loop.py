@@ -253,7 +253,8 @@ class Training:
         model = await self.checkpoints.write(
             position.step, self.learner.save, lambda: self._snapshot(position)
         )
-        self.reporter.checkpoint(position.step, model.relative_to(self.job_dir).as_posix())
+        path = model.relative_to(self.job_dir).as_posix()
+        self.reporter.checkpoint(position.step, path, self.checkpoints.steps())
 
     def _snapshot(self, position: TrainingPosition) -> Snapshot:
         self.log.sync()

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from services.contracts.llamafactory.names import Stage
+from services.core.process.reporter import REPORTS
+from services.trainer.offline.job_dir import mark_complete
 from tests.support.training.offline import OfflineJob, rows_of
 
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}
@@ -63,6 +65,34 @@ def test_a_stage_reports_its_metrics_and_resumes_with_the_same_losses(
         ".jinja",
         ".safetensors",
     }
+
+
+def test_a_kill_while_old_checkpoints_are_replaced_loses_no_state(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = {"max_steps": 5, "save_steps": 1, "logging_steps": 1, "save_total_limit": 2}
+    whole, halved = (OfflineJob(tmp_path / n, base, Stage.SFT, arguments=steps) for n in "ab")
+
+    def mark(path: Path, step: int, timing: Any) -> None:
+        if step == 3:
+            raise Killed
+        mark_complete(path, step, timing)
+
+    whole.run()
+    with monkeypatch.context() as patched:
+        patched.setattr("services.trainer.offline.progress.mark_complete", mark)
+        with pytest.raises(Killed):
+            halved.run()
+    result = halved.run()
+
+    assert result["timed_steps"] == 5
+    assert halved.losses() == pytest.approx(whole.losses(), rel=1e-5)
+    for job in (whole, halved):
+        left = {path.name for path in job.folder.glob("output/checkpoint-*")}
+        assert left == {"checkpoint-4", "checkpoint-5"}
+    reports = map(json.loads, (whole.folder / REPORTS).read_text().splitlines())
+    kept = [each["kept"] for each in reports if each["type"] == "checkpoint"]
+    assert kept == [[1], [1, 2], [2, 3], [3, 4], [4, 5]]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,21 @@ def test_a_checkpoint_is_listed_once_with_the_latest_metrics(database: Database)
     assert more is False
 
 
+def test_checkpoints_that_a_process_has_deleted_are_listed_no_more(database: Database) -> None:
+    def report(step: int, *kept: int) -> str:
+        place = {"type": "checkpoint", "step": step, "path": f"checkpoint-{step}"}
+        return json.dumps(place | ({"kept": kept} if kept else {}))
+
+    first, second = report(2, 2), report(4, 2, 4)
+    job_id = record(database, report(1), first, second, second, report(6, 4, 6))
+
+    with database.read() as session:
+        checkpoints, _ = list_checkpoints(session, job_id, None, 10)
+        told = [event.message for event in events_after(session, job_id, 0, 100)]
+    assert [row.step for row in checkpoints] == [6, 4]
+    assert told[-4:] == [f"Checkpoint at step {step}" for step in (1, 2, 4, 6)]
+
+
 HOSTILE = [
     '{"type": "message", "message": "a\\u0000b", "data": {"k\\u0000": "v\\u0000", "n": NaN}}',
     '{"type": "message", "message": "\\ud800"}',
