@@ -59,6 +59,7 @@ class TrainingResult(BaseModel):
     training_rows: int | None = None
     validation_rows: int | None = None
     train_seconds: float | None = None
+    timed_steps: int | None = None
     stop_token_ids: list[int]
     needs_merge: bool
     arguments: JsonObject
@@ -156,6 +157,8 @@ class FineTuningHandler:
             "training_rows": trained.training_rows,
             "validation_rows": trained.validation_rows,
             "train_seconds": trained.train_seconds,
+            "timed_steps": trained.timed_steps,
+            "planned_steps": trained.max_steps,
             "train_loss": trained.train_loss,
         }
 

@@ -1,5 +1,7 @@
 """What a fine-tune would need: memory by the model's shape, time by an earlier one."""
 
+from typing import NamedTuple
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -10,9 +12,12 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.training.fine_tuning import CreateFineTuningJob, FineTuningForecast
+from services.contracts.training.offline import AUTO_EPOCHS
 from services.core.db.tables import FileRow, JobRow
 
 SEARCHED_JOBS = 50
+
+_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 
 
 def forecast(
@@ -54,14 +59,27 @@ def _time(session: Session, request: CreateFineTuningJob) -> tuple[float | None,
         .limit(SEARCHED_JOBS)
     )
     for job in jobs:
-        seconds = (job.result or {}).get("train_seconds")
         earlier = CreateFineTuningJob.model_validate(job.request)
+        seconds = _whole_seconds(job, earlier)
         if not seconds or _method(earlier) != _method(request):
             continue
         done = _work(session, earlier)
-        if work and done:
-            return seconds * work / done, job.id
+        if work and done and work.unit == done.unit:
+            return seconds * work.amount / done.amount, job.id
     return None, None
+
+
+def _whole_seconds(job: JobRow, request: CreateFineTuningJob) -> float | None:
+    """The seconds that all planned steps of a job take, also if it stopped early; None where its
+    result does not tell."""
+    result = job.result or {}
+    seconds = result.get("train_seconds")
+    if not seconds or (request.method is not None and request.method.online is not None):
+        return seconds
+    if (timed := result.get("timed_steps")) is not None:
+        return float(seconds / timed * result["planned_steps"]) if timed else None
+    # Of an earlier version: the seconds since its last start.
+    return seconds if job.attempt <= 1 else None
 
 
 def _method(request: CreateFineTuningJob) -> str:
@@ -76,16 +94,36 @@ def _settings(request: CreateFineTuningJob) -> JsonObject:
     return settings
 
 
-def _work(session: Session, request: CreateFineTuningJob) -> float | None:
-    """Steps of online training; else bytes of data times epochs. None where a file is unknown."""
+class _Work(NamedTuple):
+    """How much a job trains; jobs of the same unit compare."""
+
+    unit: object
+    amount: float
+
+
+def _work(session: Session, request: CreateFineTuningJob) -> _Work | None:
+    """Steps of online training; else bytes of data times epochs. Jobs of some rows or of a number
+    of steps compare with those of the same files alone: how long their rows are is not known.
+    None where a file is unknown."""
     method = request.method
     if method is not None and method.online is not None:
-        return float(method.online.hyperparameters.steps)
-    files = [part.file for part in request.training_files or ()] or [request.training_file]
+        return _Work("steps", float(method.online.hyperparameters.steps))
+    parts = [(part.file, part.num_samples) for part in request.training_files or ()]
+    parts = parts or [(request.training_file, None)]
+    files = [file for file, _ in parts]
     known = session.execute(select(FileRow.id, FileRow.bytes).where(FileRow.id.in_(files)))
     sizes = {row.id: row.bytes for row in known}
     if any(file not in sizes for file in files):
         return None
-    epochs = None if method is None or method.offline is None else method.offline.n_epochs
-    size = float(sum(sizes[file] for file in files))
-    return size * epochs if isinstance(epochs, int | float) else size
+    settings = None if method is None else method.offline
+    arguments = {} if settings is None else settings.llamafactory
+    asked = "auto" if settings is None else settings.n_epochs
+    epochs = AUTO_EPOCHS if asked == "auto" else float(asked)
+    steps = arguments.get("max_steps")
+    if isinstance(steps, int) and steps > 0:
+        batch = (settings and settings.batch_size, *map(arguments.get, _BATCH))
+        return _Work((*parts, batch), float(steps))
+    rows = tuple(arguments.get(name) or None for name in ("max_samples", "val_size"))
+    if any(rows) or any(samples for _, samples in parts):
+        return _Work((*parts, rows), epochs)
+    return _Work("bytes", sum(sizes[file] for file in files) * epochs)

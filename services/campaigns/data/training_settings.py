@@ -58,6 +58,8 @@ def read_settings(text: str) -> TrainingSettings:
                 raise StepFailed(Failure.CONFIG, f"train.yaml: {refused.message}") from None
             del arguments[key]
             notes.append(f"{refused.message}; it was dropped")
+    if arguments.get("warmup_ratio") and arguments.get("warmup_steps") == 0:
+        del arguments["warmup_steps"]  # no steps leave it to the share, as transformers reads them
     try:
         hyperparameters = SupervisedHyperparameters(
             training_type=method, template=template, llamafactory=arguments

@@ -355,8 +355,9 @@ class FineTuningForecast(Resource):
     seconds: float | None = Field(
         default=None,
         description="Training time by that of an earlier job with the same model and method, in "
-        "proportion to the bytes of the training files and to epochs, or to steps; null without "
-        "one.",
+        "proportion to the bytes of the training files and to epochs, or to steps. With "
+        "max_steps, max_samples, val_size or num_samples it must have had the same files and "
+        "settings of rows; null without one.",
     )
     based_on: str | None = Field(
         default=None,
@@ -405,8 +406,8 @@ class FineTuningJob(JobState):
     )
     train_seconds: float | None = Field(
         default=None,
-        description="Seconds of the steps and evaluations, rollouts included; of an offline "
-        "method those since its last start or resumption; null until the job has a result.",
+        description="Seconds of the steps and evaluations, rollouts included, over all attempts "
+        "of a job; null until the job has a result.",
     )
     training_file: str = Field(description="Training file, or the first of several.")
     training_files: list[MixedFile] | None = Field(

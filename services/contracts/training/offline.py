@@ -40,6 +40,8 @@ from services.contracts.validation import AtField
 
 Auto = Literal["auto"]
 
+AUTO_EPOCHS = 3.0
+
 
 class OfflineHyperparameters(Request):
     """OpenAI's three names, and Temper's.
@@ -52,7 +54,7 @@ class OfflineHyperparameters(Request):
     rows: ClassVar[RowKind]
 
     n_epochs: Annotated[Number, Field(gt=0, le=1000)] | Auto = Field(
-        default="auto", description="Passes over the training data."
+        default="auto", description="Passes over the training data; auto: 3."
     )
     batch_size: Annotated[StrictInt, Field(ge=1, le=4096)] | Auto = Field(
         default="auto", description="Rows per optimizer step, over all devices."
@@ -183,11 +185,16 @@ class OfflineHyperparameters(Request):
         self._check_sharding()
 
     def check_warmup(self) -> None:
-        """Raise `InvalidRequest` for a warmup by a share and by a number of steps, and for a share
-        of 1, which transformers takes for one step. Stored requests may have either."""
+        """Raise `InvalidRequest` for a warmup that is given twice, as shares or as a share and a
+        number of steps, and for a share of 1, which transformers takes for one step. Stored
+        requests may have any of these."""
         if self.warmup_ratio >= 1:
             raise InvalidRequest("warmup_ratio must be below 1", param="warmup_ratio")
-        is_share = self.warmup_ratio or self.llamafactory.get("warmup_ratio")
+        among = self.llamafactory.get("warmup_ratio")
+        if self.warmup_ratio and among is not None:
+            message = "warmup_ratio is given twice; leave out the one under llamafactory"
+            raise InvalidRequest(message, param="llamafactory.warmup_ratio")
+        is_share = self.warmup_ratio or among
         if is_share and self.llamafactory.get("warmup_steps") is not None:
             message = "warmup_ratio and warmup_steps exclude each other"
             raise InvalidRequest(message, param="llamafactory.warmup_steps")

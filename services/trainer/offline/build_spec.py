@@ -7,7 +7,11 @@ from pathlib import Path
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory.names import Stage
 from services.contracts.training.fine_tuning import CreateFineTuningJob, MixingSettings
-from services.contracts.training.offline import OfflineHyperparameters, SupervisedHyperparameters
+from services.contracts.training.offline import (
+    AUTO_EPOCHS,
+    OfflineHyperparameters,
+    SupervisedHyperparameters,
+)
 from services.contracts.training.optimizer import TrainingType
 from services.contracts.training.rows import HUB_DATASET_PREFIX
 from services.core.artifacts import Artifacts, SourceFile
@@ -23,8 +27,6 @@ from services.trainer.offline.spec import (
     TrainingFilesSpec,
     TrainingSpec,
 )
-
-AUTO_EPOCHS = 3.0
 
 AUTO_BATCH_SIZE = 16
 

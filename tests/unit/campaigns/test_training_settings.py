@@ -55,3 +55,10 @@ def test_unsafe_and_bad_settings_are_refused(text: str) -> None:
 
     assert refused.value.failure is Failure.CONFIG
     assert refused.value.message.startswith("train.yaml")
+
+
+def test_no_steps_of_a_warmup_leave_it_to_its_share() -> None:
+    kept = read_settings("warmup_ratio: 0.1\nwarmup_steps: 0\n").hyperparameters.llamafactory
+    assert kept == {"warmup_ratio": 0.1}
+    with pytest.raises(StepFailed, match="warmup_ratio and warmup_steps exclude each other"):
+        read_settings("warmup_ratio: 0.1\nwarmup_steps: 5\n")

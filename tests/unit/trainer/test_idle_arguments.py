@@ -241,6 +241,17 @@ def test_a_warmup_is_a_share_or_a_number_of_steps(arguments: JsonObject, share: 
         check(fine)
 
 
+@pytest.mark.parametrize("other", [0.0, 0.1, 0.5])
+def test_a_share_of_the_warmup_is_given_once(other: float) -> None:
+    with pytest.raises(InvalidRequest, match="given twice") as raised:
+        check({"warmup_ratio": other}, warmup_ratio=0.1)
+
+    assert raised.value.param == "llamafactory.warmup_ratio"
+    check({"warmup_ratio": other})
+    stored = SupervisedHyperparameters(warmup_ratio=0.1, llamafactory={"warmup_ratio": other})
+    assert stored, "requests of earlier versions stay readable"
+
+
 def test_a_warmup_of_all_steps_would_be_one_of_one_step_and_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="must be below 1") as raised:
         check({}, warmup_ratio=1.0)

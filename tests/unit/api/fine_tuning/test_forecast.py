@@ -1,5 +1,6 @@
 """What a fine-tune would need, before it is created."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,12 @@ def settings(database: Database, tmp_path: Path) -> ApiSettings:
     return ApiSettings(home=tmp_path)
 
 
-def request(file: str, epochs: float | None = None, method: str = "supervised") -> Any:
-    chosen = {} if epochs is None else {"hyperparameters": {"n_epochs": epochs}}
+def request(
+    file: str, epochs: float | None = None, method: str = "supervised", **arguments: Any
+) -> Any:
+    settings: dict[str, Any] = {} if epochs is None else {"n_epochs": epochs}
+    settings |= {"llamafactory": arguments} if arguments else {}
+    chosen = {"hyperparameters": settings} if settings else {}
     return CreateFineTuningJob.model_validate(
         {"model": "distant", "training_file": file, "method": {"type": method, method: chosen}}
     )
@@ -50,6 +55,61 @@ def test_the_time_is_in_proportion_to_that_of_an_earlier_job(
     found = asked(request("file-large", 3))
     assert (found.seconds, found.based_on, found.queued_jobs) == (60.0, job.id, 1)
     assert asked(request("file-large", 3, "kto")).seconds is None
+
+
+Ask = Callable[..., FineTuningForecast]
+
+
+@pytest.fixture
+def asked(database: Database, settings: ApiSettings) -> Ask:
+    """The forecast of a request beside one finished job, of a row with these columns."""
+
+    def ask(body: Any, earlier: Any, result: dict[str, Any], attempt: int = 1) -> Any:
+        with database.write() as session:
+            job = create_fine_tuning_job(session, earlier, settings)
+            done = {"status": "succeeded", "result": result, "attempt": attempt}
+            session.execute(update(JobRow).where(JobRow.id == job.id).values(**done))
+        with database.read() as session:
+            return forecast(session, body, settings)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("body", "earlier", "seconds"),
+    [
+        (request("file-small"), request("file-small", 1), 30.0),  # auto is three epochs
+        (request("file-small", 3), request("file-small"), 10.0),
+        (request("file-small", max_steps=5), request("file-small"), None),
+        (request("file-small", max_steps=5), request("file-small", 9, max_steps=50), 1.0),
+        (request("file-large", max_steps=5), request("file-small", max_steps=50), None),
+        (request("file-small"), request("file-small", max_samples=1), None),
+        (request("file-small", 2, max_samples=1), request("file-small", 1, max_samples=1), 20.0),
+        (request("file-small", 2, max_samples=1), request("file-small", 1, max_samples=2), None),
+        (request("file-small", max_steps=-1, val_size=0), request("file-small"), 10.0),
+    ],
+)
+def test_the_time_follows_all_that_decides_how_much_is_trained(
+    body: Any, earlier: Any, seconds: float | None, asked: Ask
+) -> None:
+    assert asked(body, earlier, {"train_seconds": 10.0}).seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("result", "attempt", "seconds"),
+    [
+        ({}, 1, 10.0),
+        ({}, 2, None),  # of an earlier version, which timed the last attempt alone
+        ({"timed_steps": 20, "planned_steps": 20}, 3, 10.0),
+        ({"timed_steps": 5, "planned_steps": 20}, 1, 40.0),  # stopped early, or timed in part
+        ({"timed_steps": 0, "planned_steps": 20}, 2, None),
+    ],
+)
+def test_the_time_is_that_of_all_steps_of_the_earlier_job(
+    result: dict[str, Any], attempt: int, seconds: float | None, asked: Ask
+) -> None:
+    job = request("file-small")
+    assert asked(job, job, {"train_seconds": 10.0, **result}, attempt).seconds == seconds
 
 
 def test_a_request_that_would_be_refused_says_why(
