@@ -40,8 +40,8 @@ class TrainingFilesSpec(ValidationSpec):
     tokenizer_file: Path | None = None
     method: Method | None = Field(
         default=None,
-        description="Settings that render the rows with the chat template beside tokenizer_file; "
-        "null: the rows are not rendered.",
+        description="Settings that render the rows with the chat template beside tokenizer_file, "
+        "or name the template that must take them; null: the rows are only read.",
     )
     refuses: bool = Field(
         default=True, description="Whether too many unfaithful rows are an error."

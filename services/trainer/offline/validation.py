@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -21,6 +22,7 @@ from services.datasets.scan import InvalidFile, Scan, ScanReport
 from services.datasets.training_rows import TrainingRow, TrainingRowReader
 from services.datasets.validate import FileValidation, validate
 from services.rollouts.chat.examples import MAX_CHARACTERS, load_encoder, row_renderer
+from services.trainer.offline.rows.alternation import alternate
 from services.trainer.offline.rows.lengths import LengthCounter, row_lengths
 from services.trainer.offline.rows.split_count import SplitCounter
 from services.trainer.offline.scripts import write_rows
@@ -162,7 +164,7 @@ def scan_training_file(
     *,
     max_errors: int,
     progress: Callable[[float], None],
-    renderer: "FileRenderer | None" = None,
+    renderer: "RowCheck | None" = None,
     joins_turns: bool = False,
     split: SplitCounter | None = None,
 ) -> TrainingFileReport:
@@ -209,6 +211,29 @@ def scan_training_file(
     )
 
 
+class RowCheck(Protocol):
+    """What training does to the rows of one file."""
+
+    def add(self, number: int, row: JsonValue, read: ConversationRow) -> None:
+        """Check a row; a RowError says why training would refuse it."""
+
+    def report(self) -> FidelityReport | None:
+        """What becomes of the rows; None where that is not known."""
+
+
+class NamedTemplateRows:
+    """Checks that a named template of the library, which renders rows in training alone, takes all
+    conversations."""
+
+    def add(self, _number: int, _row: JsonValue, read: ConversationRow) -> None:
+        """Check a row."""
+        for conversation in read.conversations:
+            alternate(conversation, "\n")
+
+    def report(self) -> None:
+        """Nothing is rendered."""
+
+
 class FileRenderer:
     """Renders the rows of one file as training will, as far as `MAX_RENDERED` rows: training itself
     renders and checks them all."""
@@ -233,13 +258,16 @@ class FileRenderer:
         return self._counter.report()
 
 
-def file_renderer(spec: TrainingFilesSpec) -> FileRenderer | None:
-    """Renders rows with the model's own chat template; None where another one is used, for plain
-    text, and while the model is on a hub. Raises InvalidRequest for a template that is unusable."""
-    if spec.method is None or spec.tokenizer_file is None or spec.rows is RowKind.TEXT:
+def file_renderer(spec: TrainingFilesSpec) -> RowCheck | None:
+    """Renders rows with the model's own chat template, or checks that the named one takes them;
+    None for plain text, and while a model with its own template is on a hub. Raises InvalidRequest
+    for a template that is unusable."""
+    if spec.method is None or spec.rows is RowKind.TEXT:
         return None
     settings = spec.method.as_offline
     if settings.template is not None:
+        return NamedTemplateRows()
+    if spec.tokenizer_file is None:
         return None
     folder = spec.tokenizer_file.parent
     encode = load_encoder(folder)

@@ -9,13 +9,16 @@ import pytest
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training.checks import RowCounts
+from services.contracts.training.fine_tuning import Method
 from services.contracts.training.offline import SupervisedHyperparameters
 from services.contracts.training.rows import DataFormat, RowKind
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
 from services.datasets.containers.container import Container
+from services.datasets.record import RowError
 from services.datasets.scan import InvalidFile
 from services.datasets.validate import FileValidation
+from services.trainer.offline.rows.examples import ExampleLayout, ExampleReader
 from services.trainer.offline.rows.lengths import CharacterLengths
 from services.trainer.offline.rows.split_count import SplitCounter
 from services.trainer.offline.spec import TrainingFilesSpec
@@ -169,6 +172,47 @@ def test_feedback_of_one_kind_alone_cannot_be_trained_on(tmp_path: Path) -> None
 
     with pytest.raises(InvalidFile, match="every answer is desirable; both kinds are needed"):
         check_training_file(spec, file)
+
+
+def turns(*roles: str, weight: int | None = None) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": role, "content": "abc"} for role in roles]
+    if weight is not None:
+        messages[1]["weight"] = weight
+    return {"messages": messages}
+
+
+@pytest.mark.parametrize("kind", [RowKind.DEMONSTRATION, RowKind.PREFERENCE])
+@pytest.mark.parametrize("weight", [None, 0, 1])
+def test_a_named_template_refuses_the_same_rows_before_and_in_training(
+    kind: RowKind, weight: int | None, tmp_path: Path
+) -> None:
+    row = turns(*("user", "assistant") * 2, weight=weight)
+    if kind is RowKind.PREFERENCE:
+        answer, other = row["messages"].pop(), {"role": "assistant", "content": "other"}
+        row = {"input": row, "preferred_output": [answer], "non_preferred_output": [other]}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    name = "supervised" if kind is RowKind.DEMONSTRATION else "dpo"
+    settings = {"hyperparameters": {"template": "qwen"}}
+    spec = TrainingFilesSpec(
+        uploaded={"training_file": SourceFile(path=path, filename="rows.jsonl")},
+        rows=kind,
+        max_seq_length=64,
+        method=Method.model_validate({"type": name, name: settings}),
+    )
+    given = spec.uploaded["training_file"]
+    file = FileValidation("training_file", given, Reporter(tmp_path), lambda _: None)
+    reader = ExampleReader(kind, DataFormat.AUTO, ExampleLayout("qwen"))
+
+    try:
+        reader.read(row)
+    except RowError as error:
+        assert weight == 0
+        with pytest.raises(InvalidFile, match=f"row 1: {error.message}"):
+            check_training_file(spec, file)
+    else:
+        assert weight != 0 or kind is RowKind.PREFERENCE  # only the answers of a pair are trained
+        assert not check_training_file(spec, file)["errors"]
 
 
 def labels(desirable: int, undesirable: int) -> dict[str, Any]:
