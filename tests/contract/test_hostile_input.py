@@ -1,5 +1,6 @@
 """Malicious requests are rejected by name on every database and corrupt nothing stored."""
 
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -116,6 +117,25 @@ def test_an_oversized_json_body_is_rejected(gateway: GatewayClient) -> None:
         assert answer.headers["x-request-id"]
 
 
+def test_a_nul_in_a_query_is_refused_by_every_list_with_the_name_of_its_parameter(
+    gateway: GatewayClient,
+) -> None:
+    paths = gateway.http.get("/openapi.json").json()["paths"]
+    asked = [
+        (path, parameter["name"])
+        for path, operations in paths.items()
+        if path.startswith("/v1/")
+        for parameter in operations.get("get", {}).get("parameters", ())
+        if parameter["in"] == "query"
+    ]
+
+    for path, name in asked:
+        url = re.sub(r"{[^}]+}", "absent", path)
+        answer = gateway.http.get(url, params={name: "\0none such"})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, name), path
+    assert {("/v1/jobs", "text"), ("/v1/models", "text"), ("/v1/files", "text")} <= set(asked)
+
+
 @pytest.mark.parametrize(
     ("path", "statuses"),
     [
@@ -124,12 +144,12 @@ def test_an_oversized_json_body_is_rejected(gateway: GatewayClient) -> None:
         ("/v1/files/%00/content", {400, 404}),
         ("/v1/models/..%2f..%2fetc%2fpasswd", {404}),
         ("/v1/models/%00", {400, 404}),
-        ("/v1/jobs?after=%00", {400, 404}),
+        ("/v1/jobs?after=%00", {400}),
         ("/v1/jobs?limit=1e3", {400}),
         ("/v1/jobs?status=%00", {400}),
-        ("/v1/jobs?metadata=%00%3D%00", {200, 400}),
+        ("/v1/jobs?metadata=%00%3D%00", {400}),
         ("/v1/jobs?metadata=none", {400}),
-        ("/v1/jobs?text=%00", {200, 400}),
+        ("/v1/jobs?text=%00", {400}),
         ("/v1/jobs?text=", {400}),
         ("/v1/jobs?text=" + "x" * 201, {400}),
         ("/v1/jobs?metadata[]=x", {400}),
