@@ -37,6 +37,10 @@ class Artifacts:
         """Incomplete uploads; on the same file system as the files."""
         return self.root / "uploads"
 
+    def file_mark(self, file_id: str) -> Path:
+        """Exists while it is not known whether a content that is in place has got its row."""
+        return self.root / "file-marks" / file_id
+
     def parts(self) -> Path:
         """Uploads in parts, a folder each; on the same file system as the files."""
         return self.root / "upload-parts"

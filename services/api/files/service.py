@@ -1,5 +1,6 @@
 """Files in the database and on disk."""
 
+import logging
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,10 @@ from services.core.db.engine import Database
 from services.core.db.tables import FileRow
 from services.models.registry import get_file_row
 
+logger = logging.getLogger(__name__)
+
 ORPHANED_SECONDS = 7 * 24 * 3600.0
+"""Far longer than a transaction takes in any gateway."""
 
 
 def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
@@ -32,38 +36,51 @@ def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
     )
     session.add(row)
     session.flush()
-    # Before the commit: a crash in between leaves an orphaned file, never a missing one.
-    target = artifacts.file(row.id)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    # Before the commit: a crash in between leaves an orphaned file, never a missing one. The mark
+    # tells it from the files of another database, such as one that a backup has replaced.
+    target, mark = artifacts.file(row.id), artifacts.file_mark(row.id)
+    for path in (target, mark):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
     upload.path.rename(target)
+    event.listen(session, "after_commit", lambda _: _unmark(mark))
     if session.get_bind().dialect.name == "sqlite":
         # A server may have committed although its answer was lost: `remove_orphans` decides later.
-        event.listen(session, "after_rollback", lambda _: _move_back(target, upload.path))
+        event.listen(session, "after_rollback", lambda _: _move_back(target, upload.path, mark))
     return file_view(row)
 
 
-def _move_back(target: Path, path: Path) -> None:
+def _unmark(mark: Path) -> None:
+    """Remove the mark of a stored row; `remove_orphans` does where the disk refuses."""
+    with suppress(OSError):
+        mark.unlink(missing_ok=True)
+
+
+def _move_back(target: Path, path: Path, mark: Path) -> None:
     """Undo the move of a content whose row was rolled back; the request removes it."""
     with suppress(FileNotFoundError):
         target.rename(path)
+    mark.unlink(missing_ok=True)
 
 
 def remove_orphans(database: Database, artifacts: Artifacts) -> None:
-    """Delete contents without a row, which a crash or a failed commit left. Those of the last week
-    may be of a transaction that goes on in any gateway, or of a backup that is being restored.
+    """Delete marked contents without a row, which a crash or a failed commit left; those of the
+    last week may be of a transaction that goes on in any gateway.
 
-    Nothing is deleted by a database that knows none of the contents: it is that of another home.
+    A content without a mark has had a row, perhaps in another database of the home, and stays.
     """
     before = time.time() - ORPHANED_SECONDS
-    contents = {path.name: path for path in artifacts.file("").glob("*") if path.is_file()}
+    marks = {mark.name: mark for mark in artifacts.file_mark("").glob("*")}
     with database.read() as session:
-        known = contents.keys() & set(session.scalars(select(FileRow.id)))
-    if not known:
-        return
-    for name in contents.keys() - known:
+        known = set(session.scalars(select(FileRow.id).where(FileRow.id.in_(list(marks)))))
+    for name, mark in marks.items():
         with suppress(FileNotFoundError):
-            if contents[name].stat().st_ctime < before:
-                contents[name].unlink()
+            if name in known:
+                mark.unlink()
+            elif mark.stat().st_ctime < before:
+                logger.warning("deleting the content of %s, whose upload was not completed", name)
+                artifacts.file(name).unlink(missing_ok=True)
+                mark.unlink()
 
 
 def list_files(

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
 from services.api.files.service import add_file, remove_orphans
 from services.api.files.upload import Upload
@@ -14,6 +15,7 @@ from services.contracts.data.files import CreateUpload, FilePurpose
 from services.contracts.errors import StorageFull
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
+from services.core.db.tables import FileRow
 
 ASKED = CreateUpload(filename="a", purpose=FilePurpose.FINE_TUNE, bytes=10, mime_type="text/plain")
 LONG_AGO = 8 * 86_400
@@ -34,39 +36,74 @@ def test_a_file_whose_commit_fails_is_not_kept(database: Database, tmp_path: Pat
         add_file(session, artifacts, upload)
         raise RuntimeError("full")
 
-    assert list(artifacts.file("").iterdir()) == []
+    assert list(artifacts.file("").iterdir()) == list(artifacts.file_mark("").iterdir()) == []
     assert upload.path.exists()  # the request removes it, or tries again
 
 
-def test_old_contents_without_a_row_are_removed_at_the_start(
+class Killed(BaseException):
+    """The gateway ends here."""
+
+
+def kept(artifacts: Artifacts) -> set[str]:
+    return {path.name for path in artifacts.file("").iterdir()}
+
+
+def test_an_old_content_that_never_got_its_row_is_removed_at_the_start(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifacts = Artifacts(tmp_path)
     with database.write() as session:
         add_file(session, artifacts, received(artifacts, "file-1"))
-    artifacts.file("file-2").write_bytes(b"x")
+    monkeypatch.setattr("services.api.files.service._move_back", lambda *_: None)
+    with pytest.raises(Killed), database.write() as session:
+        add_file(session, artifacts, received(artifacts, "file-2"))
+        raise Killed
 
     remove_orphans(database, artifacts)
-    assert artifacts.file("file-2").exists()  # its transaction may go on
+    assert kept(artifacts) == {"file-1", "file-2"}  # its transaction may go on
 
     at = time.time() + LONG_AGO
     monkeypatch.setattr(time, "time", lambda: at)
     remove_orphans(database, artifacts)
-    assert [path.name for path in artifacts.file("").iterdir()] == ["file-1"]
+    assert kept(artifacts) == {"file-1"}
+    assert not list(artifacts.file_mark("").iterdir())
 
 
-def test_a_database_of_another_home_removes_nothing(
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_database_from_a_backup_removes_no_file_of_the_one_that_it_replaced(
+    known: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifacts = Artifacts(tmp_path)
+    names = [f"file-{number}" for number in range(3)]
+    with database.write() as session:
+        for name in names:
+            add_file(session, artifacts, received(artifacts, name))
+    with database.write() as session:  # what the backup does not have
+        session.execute(delete(FileRow).where(FileRow.id.in_(names[known:])))
+    at = time.time() + LONG_AGO
+    monkeypatch.setattr(time, "time", lambda: at)
+
+    remove_orphans(database, artifacts)
+
+    assert kept(artifacts) == set(names)
+
+
+def test_a_file_whose_row_was_stored_although_its_gateway_ended_stays_for_good(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifacts = Artifacts(tmp_path)
-    artifacts.file("file-1").parent.mkdir()
-    artifacts.file("file-1").write_bytes(b"x")
+    with database.write() as session:
+        add_file(session, artifacts, received(artifacts, "file-1"))
+    artifacts.file_mark("file-1").touch()  # as after a kill behind the commit
+    remove_orphans(database, artifacts)
+    with database.write() as session:
+        session.execute(delete(FileRow))
     at = time.time() + LONG_AGO
     monkeypatch.setattr(time, "time", lambda: at)
 
     remove_orphans(database, artifacts)
 
-    assert artifacts.file("file-1").exists()
+    assert kept(artifacts) == {"file-1"}
 
 
 @pytest.fixture
