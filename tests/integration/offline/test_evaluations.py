@@ -109,7 +109,7 @@ def test_the_loss_and_the_accuracy_of_an_evaluation_are_means_over_all_its_token
     assert found["eval_accuracy"] == pytest.approx(torch.cat(chosen).float().mean().item())
 
 
-@pytest.mark.parametrize("length", [48, 50])  # rows are padded to a multiple of eight tokens
+@pytest.mark.parametrize("length", [104, 100])  # rows are padded to a multiple of eight tokens
 def test_packing_changes_neither_the_accuracy_nor_what_is_evaluated(
     length: int, base: Path, tmp_path: Path
 ) -> None:
@@ -123,7 +123,11 @@ def test_packing_changes_neither_the_accuracy_nor_what_is_evaluated(
             validation=rows_of(Stage.SFT, 4),
             batch_size=4,
             max_seq_len=length,
-            arguments={"packing": packing, "train_on_prompt": True, "max_steps": 1},
+            learning_rate=0.03,
+            arguments={
+                **{"packing": packing, "train_on_prompt": True, "max_steps": 3},
+                **{"eval_steps": 1, "logging_steps": 1},
+            },
         )
         for packing in (False, True)
     )
@@ -131,14 +135,13 @@ def test_packing_changes_neither_the_accuracy_nor_what_is_evaluated(
     plain.run()
     packed.run()
 
-    (first, *_), (other, *_) = plain.metrics(), packed.metrics()
-    assert other["loss"] == pytest.approx(first["loss"], rel=1e-5)
-    assert other["accuracy"] == pytest.approx(first["accuracy"])
-    (first, *_), (other, *_) = (
-        [each for each in job.metrics() if "eval_loss" in each] for job in (plain, packed)
-    )
-    assert other["eval_loss"] == pytest.approx(first["eval_loss"], rel=1e-4)
-    assert other["eval_accuracy"] == pytest.approx(first["eval_accuracy"])
+    for name in ("loss", "accuracy", "eval_loss", "eval_accuracy"):
+        expected, found = (
+            [each[name] for each in job.metrics() if name in each] for job in (plain, packed)
+        )
+        assert len(found) >= 3
+        assert max(expected) > 0
+        assert found == pytest.approx(expected, rel=1e-4), name
 
 
 def test_metrics_of_pairs_are_means_over_pairs_where_micro_batches_differ_in_size(
