@@ -145,7 +145,15 @@ class MainNumber(Resource):
     """The number that tells most about a job: its loss, reward or accuracy."""
 
     name: str = Field(description="Name of the metric, such as loss, reward or accuracy.")
-    value: float = Field(description="Latest value of the metric.")
+    value: float = Field(description="Latest finite value of the metric.")
+    not_finite: bool = Field(
+        default=False,
+        description="Whether the metric was NaN or infinite when it was last reported: `value` is "
+        "then one of before.",
+    )
+    direction: Literal["maximize", "minimize"] = Field(
+        default="maximize", description="Whether higher (`maximize`) or lower values are better."
+    )
     ci95: tuple[float, float] | None = Field(
         default=None, description="95 % confidence interval, of a measurement that is complete."
     )

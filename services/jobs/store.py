@@ -29,7 +29,7 @@ from services.jobs.job import (
 )
 from services.jobs.names import new_name
 from services.jobs.queues import add_wake_up, wake_waiting
-from services.jobs.text_search import contains_text
+from services.jobs.text_search import contains_text, is_about_model
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class JobFilter:
     """An uploaded file that the request of the job names."""
     text: str | None = None
     """Substring of a searchable field, see `contains_text`."""
+    model: str | None = None
+    """The model that the job works with or made, by its whole id."""
 
 
 def create_job(session: Session, new: NewJob) -> Job:
@@ -103,6 +105,8 @@ def list_jobs(
         query = query.where(has_shown_status(where.status))
     for key, value in where.metadata.items():
         query = query.where(JobRow.labels[key].as_string() == value)
+    if where.model is not None:
+        query = query.where(is_about_model(where.model))
     if where.text is not None:
         query = query.where(contains_text(where.text))
     if after is not None:

@@ -1,4 +1,4 @@
-"""Substring search over jobs."""
+"""Searches over jobs: by a text in their fields, and by the model that they are about."""
 
 import json
 
@@ -6,7 +6,8 @@ from sqlalchemy import ColumnElement, Text, cast, or_
 
 from services.core.db.tables import JobRow
 
-_ASKED = ("model", "base_model", "suffix", "index", "benchmark")
+_MODELS = ("model", "base_model")
+_ASKED = (*_MODELS, "suffix", "index", "benchmark")
 _MADE = ("fine_tuned_model", "merged_model", "best_model")
 
 
@@ -22,6 +23,13 @@ def contains_text(text: str) -> ColumnElement[bool]:
         benchmarks.icontains(escaped, autoescape=True),
         cast(JobRow.labels, Text).icontains(escaped, autoescape=True),
     )
+
+
+def is_about_model(model: str) -> ColumnElement[bool]:
+    """Whether a job works with exactly this model, or made it."""
+    asked = (JobRow.request[name].as_string() for name in _MODELS)
+    made = (JobRow.result[name].as_string() for name in _MADE)
+    return or_(*(column == model for column in (*asked, *made)))
 
 
 def _texts() -> list[ColumnElement[str]]:

@@ -64,6 +64,7 @@ class Jobs:
         status: JobStatus | None = None,
         metadata: Mapping[str, str] | None = None,
         text: str | None = None,
+        model: str | None = None,
         most: int = 20,
     ) -> Page[Job]:
         """Return up to ``most`` jobs that match every filter, newest first."""
@@ -76,6 +77,8 @@ class Jobs:
             query["status"] = status.value
         if text is not None:
             query["text"] = text
+        if model is not None:
+            query["model"] = model
         return pages.page(self._transport, self.path, Page[Job], query, most)
 
     def get(self, job_id: str) -> Job:

@@ -99,22 +99,33 @@ def _of_evaluation(found: Evaluation) -> MainNumber | None:
     main = next((each.main_metric for each in found.outcomes() if each.main_metric), None)
     if main is None or main.mean is None:
         return None
-    return MainNumber(name=main.name, value=main.mean, ci95=main.ci95, share=main.share)
+    return MainNumber(
+        name=main.name,
+        value=main.mean,
+        direction=main.direction,
+        ci95=main.ci95,
+        share=main.share,
+    )
 
 
 def _reported(session: Session, job: Job) -> MainNumber | None:
     """The main metric of a job's events, read at evenly spaced ones of many."""
     reports = select(EventRow.data).where(EventRow.job_id == job.id, EventRow.type == "metrics")
     latest = session.scalars(reports.order_by(EventRow.number.desc()).limit(MOST_POINTS)).all()
-    name = next((name for name in _METRICS if _values(latest, name)), None)
+    name = next((name for name in _METRICS if any(name in (data or {}) for data in latest)), None)
     if name is None:
         return None
     spread: Sequence[dict[str, Any] | None] = latest[::-1]
     if len(latest) == MOST_POINTS:
         spread = _spread(session, job, reports)
+    finite = _values(latest, name) or _values(spread, name)[::-1]
+    if not finite:
+        return None
     return MainNumber(
         name=name,
-        value=_values(latest, name)[0],
+        value=finite[0],
+        not_finite=_latest(latest, name) is None,
+        direction="minimize" if name == "loss" else "maximize",
         share=name == "accuracy",
         recent=_values(spread, name),
         nothing_learned=_learned_nothing(latest[:JUDGED_STEPS]),
@@ -141,6 +152,11 @@ def _learned_nothing(reports: Sequence[Mapping[str, Any] | None]) -> bool:
     """Whether in at least half of these steps nothing could be learned."""
     of_steps = (_values(reports, name) for name in _ZERO_WITHOUT_LEARNING)
     return any(values and 2 * values.count(0) >= len(values) for values in of_steps)
+
+
+def _latest(reports: Sequence[Mapping[str, Any] | None], name: str) -> Any:
+    """The value in the first report that has the metric; null where it was not finite."""
+    return next((data[name] for data in reports if data is not None and name in data), None)
 
 
 def _values(reports: Sequence[Mapping[str, Any] | None], name: str) -> list[float]:

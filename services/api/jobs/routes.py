@@ -27,6 +27,15 @@ NamedFile = Annotated[
     ),
 ]
 
+NamedModel = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=300,
+        description="Only jobs that work with this model, or made it; its whole id.",
+    ),
+]
+
 SearchedText = Annotated[
     str | None,
     Query(
@@ -58,12 +67,13 @@ def list_all(
     kind: JobKind | None = None,
     status: JobStatus | None = None,
     file: NamedFile = None,
+    model: NamedModel = None,
     text: SearchedText = None,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[Job]:
     """List jobs of every kind, newest first."""
-    where = JobFilter(kind, status, metadata, file, text)
+    where = JobFilter(kind, status, metadata, file, text, model)
     with gateway.database.read() as session:
         jobs, has_more = list_jobs(session, where, after, limit)
         views = job_views(session, jobs)

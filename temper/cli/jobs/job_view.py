@@ -94,7 +94,8 @@ def main_number_text(found: MainNumber | None) -> str:
         return ""
     ends = "" if found.ci95 is None else f" ({number(found.ci95[0])} to {number(found.ci95[1])})"
     doubt = ", nothing learned" if found.nothing_learned else ""
-    return f"{found.name} {number(found.value)}{ends}{doubt}"
+    value = "not finite" if found.not_finite else number(found.value)
+    return f"{found.name} {value}{ends}{doubt}"
 
 
 def waits_text(job: Job) -> str:

@@ -90,3 +90,20 @@ def test_a_text_goes_with_other_filters_and_with_pages(database: Database) -> No
     assert (more, no_more) == (True, False)
     assert found(database, "blue", status=JobStatus.FAILED) == [jobs[5].id]
     assert found(database, "blue", metadata={"team": "red"}) == []
+
+
+def test_a_job_is_found_by_the_whole_id_of_its_model(database: Database) -> None:
+    trained = new_job(database, asked={"model": "base"})
+    set_values(database, trained, result={"fine_tuned_model": "ft:base:a"})
+    tuned = new_job(database, asked={"model": "ft:base:a"})
+    campaign = new_job(database, asked={"base_model": "base"})
+    new_job(database, asked={"model": {"model": "base", "base_url": "http://127.0.0.1:1/v1"}})
+    new_job(database, asked={"model": "base2", "suffix": "base"})
+
+    def of(model: str) -> list[str]:
+        with database.read() as session:
+            return [job.id for job in list_jobs(session, JobFilter(model=model), None, 10)[0]]
+
+    assert of("base") == [campaign.id, trained.id]
+    assert of("ft:base:a") == [tuned.id, trained.id]
+    assert of("ft:base") == []

@@ -14,19 +14,11 @@ class Curl:
     needs_key: bool
 
     def post(self, path: str, body: Any) -> str:
-        """A command that posts a JSON body; null fields are omitted."""
+        """A command that posts a JSON body."""
         parts = ["curl", "-X", "POST", f"{self.url.rstrip('/')}{path}"]
         parts += ["-H", "Content-Type: application/json"]
         command = shlex.join(parts)
         if self.needs_key:
             command += ' -H "Authorization: Bearer $TEMPER_API_KEY"'
-        content = json.dumps(_without_nulls(body), ensure_ascii=False)
+        content = json.dumps(body, ensure_ascii=False)
         return f"{command} -d {shlex.quote(content)}"
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value

@@ -344,17 +344,18 @@ def test_the_commands_repeat_the_best_training_and_the_campaign(records: Records
     assert report.reproduce_model is not None
     words = shlex.split(report.reproduce_model)
     assert words[:4] == ["curl", "-X", "POST", "http://127.0.0.1:8080/v1/fine_tuning/jobs"]
-    assert json.loads(words[-1]) == {"model": "base", "training_file": "file-4"}
+    asked = {"model": "base", "training_file": "file-4", "suffix": None}
+    assert json.loads(words[-1]) == asked
     campaign = json.loads(shlex.split(report.reproduce_campaign)[-1])
     assert campaign["scenario"] == "Add two numbers."
     assert campaign["llm"] == {"base_url": "http://127.0.0.1:4000/v1", "model": "strong"}
 
 
 def test_a_command_for_a_gateway_with_keys_takes_the_key_from_the_shell() -> None:
-    command = Curl("http://h:1", needs_key=True).post("/v1/x", {"text": "it's $HOME"})
+    command = Curl("http://h:1", needs_key=True).post("/v1/x", {"text": "it's $HOME", "seed": None})
 
     assert '-H "Authorization: Bearer $TEMPER_API_KEY"' in command
-    assert json.loads(shlex.split(command)[-1]) == {"text": "it's $HOME"}
+    assert json.loads(shlex.split(command)[-1]) == {"text": "it's $HOME", "seed": None}
 
 
 def test_a_new_campaign_has_a_report(database: Database) -> None:

@@ -38,10 +38,24 @@ def test_a_training_shows_reward_before_loss_and_its_curve(database: Database) -
     job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
     assert number(database, job) is None
     report(database, job, {"loss": 3.0}, {"loss": None}, {"learning_rate": 1.0}, {"loss": 2.5})
-    assert number(database, job) == MainNumber(name="loss", value=2.5, recent=[3.0, 2.5])
+    shown = MainNumber(name="loss", value=2.5, direction="minimize", recent=[3.0, 2.5])
+    assert number(database, job) == shown
 
     report(database, job, {"loss": 0.0, "reward": 0.5})
     assert number(database, job) == MainNumber(name="reward", value=0.5, recent=[0.5])
+
+
+@pytest.mark.parametrize("steps", [1, MOST_POINTS + 5])
+def test_a_loss_that_is_not_finite_any_more_is_told(database: Database, steps: int) -> None:
+    job = new(database, "fine_tuning", {"model": "m", "training_file": "file-1"})
+    report(database, job, *[{"loss": 3.5}, {"loss": 3.25}] * 5, *[{"loss": None}] * steps)
+    report(database, job, {"eval_loss": 1.0})
+
+    assert (found := number(database, job)) is not None
+    assert (found.value, found.not_finite) == (3.25, True)
+    report(database, job, {"loss": 3.0})
+    assert (found := number(database, job)) is not None
+    assert (found.value, found.not_finite) == (3.0, False)
 
 
 def test_a_training_of_equal_rewards_learned_nothing(database: Database) -> None:

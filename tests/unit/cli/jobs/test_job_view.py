@@ -145,3 +145,5 @@ def test_a_job_row_begins_with_its_name_and_shows_its_main_number() -> None:
     assert plain(row).endswith("held by first (k)")
     row = job_row(job(main_number={"name": "reward", "value": 1, "nothing_learned": True}))
     assert "reward 1, nothing learned" in plain(row)
+    row = job_row(job(main_number={"name": "loss", "value": 3, "not_finite": True}))
+    assert "loss not finite" in plain(row)

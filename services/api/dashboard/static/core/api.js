@@ -1,6 +1,9 @@
 // Client of the gateway's REST API.
 
+import { parseExactly } from "./exact_json.js";
+
 const TIME_LIMIT_SECONDS = 30;
+const PAGE = 100;
 const RETRY_DELAYS_MS = [250, 750, 2000];
 
 /**
@@ -64,9 +67,10 @@ function withTimeout(seconds, signal) {
 
 /**
  * Fetch a JSON response, several times if the gateway does not answer; throws ApiError. The gateway
- * gives a repeated POST the first response, which the key in its header tells it apart by.
+ * gives a repeated POST the first response, which the key in its header tells it apart by. An exact
+ * response keeps the digits of its numbers, which are then only to be shown or sent.
  */
-export function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS, isRepeatable = method !== "DELETE" } = {}) {
+export function request(path, { method = "GET", body, headers = {}, signal, seconds = TIME_LIMIT_SECONDS, isRepeatable = method !== "DELETE", isExact = false } = {}) {
   const init = {
     method,
     headers: {
@@ -77,7 +81,7 @@ export function request(path, { method = "GET", body, headers = {}, signal, seco
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: withTimeout(seconds, signal),
   };
-  const load = () => requestOnce(path, init, signal);
+  const load = () => requestOnce(path, init, signal, isExact);
   return isRepeatable ? repeated(load, init.signal, signal) : load();
 }
 
@@ -86,10 +90,10 @@ export function randomKey() {
   return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
-async function requestOnce(path, init, signal) {
+async function requestOnce(path, init, signal, isExact) {
   const response = await respond(path, init, signal);
   if (response.status === 204) return null;
-  const answer = await response.json().catch(() => undefined);
+  const answer = await (isExact ? response.text().then(parseExactly) : response.json()).catch(() => undefined);
   signal?.throwIfAborted();
   if (answer === undefined) throw new ApiError(0, "the response was interrupted");
   return answer;
@@ -177,6 +181,17 @@ async function* serverSentData(stream, signal) {
 export function withQuery(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+/** The first `most` or a few more elements of a list, page by page, and whether there are others. */
+export async function elementsOf(path, parameters, most, signal) {
+  const data = [];
+  for (let after; ;) {
+    const page = await request(withQuery(path, { ...parameters, after, limit: PAGE }), { signal });
+    data.push(...page.data);
+    if (!page.has_more || data.length >= most) return { data, has_more: page.has_more };
+    after = page.last_id;
+  }
 }
 
 /** Fetch the latest events of a job, newest first. */

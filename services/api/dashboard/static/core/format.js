@@ -27,6 +27,11 @@ export function number(value) {
   return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
 }
 
+/** How many rows a list shows; "first" ones of more. */
+export function counted(count, one, several, hasMore) {
+  return `${hasMore ? "The first " : ""}${number(count)} ${count === 1 ? one : several}`;
+}
+
 /** A number with its sign. */
 export function signed(value) {
   return `${value >= 0 ? "+" : ""}${number(value)}`;

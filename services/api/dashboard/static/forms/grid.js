@@ -1,6 +1,6 @@
 // The grid of a sweep: the requests of one job with some of its fields varied.
 
-import { isObject } from "./schema.js";
+import { copyOf, isObject, parseExactly } from "../core/exact_json.js";
 
 export const MOST_JOBS = 64;
 
@@ -10,11 +10,18 @@ export function leavesOf(value, name = "") {
   return Object.entries(value).filter(([key]) => !key.includes(".")).flatMap(([key, item]) => leavesOf(item, name ? `${name}.${key}` : key));
 }
 
+/** The dotted names of all fields of a request; a list is one, and so is an object that has names with dots. */
+export function fieldsOf(value, name = "") {
+  const keys = isObject(value) ? Object.keys(value) : [];
+  if (!keys.length || keys.some((key) => key.includes("."))) return name ? [name] : [];
+  return keys.flatMap((key) => fieldsOf(value[key], name ? `${name}.${key}` : key));
+}
+
 /** The values in a text, separated by commas: JSON where they are, otherwise texts. */
 export function valuesOf(text) {
   return text.split(",").map((each) => each.trim()).filter(Boolean).map((each) => {
     try {
-      return JSON.parse(each);
+      return parseExactly(each);
     } catch {
       return each;
     }
@@ -28,7 +35,7 @@ export function combinations(varied) {
 
 /** A request with the values of a combination. */
 export function withValues(request, combination) {
-  const made = structuredClone(request);
+  const made = copyOf(request);
   for (const [name, value] of combination) {
     const path = name.split(".");
     const last = path.pop();

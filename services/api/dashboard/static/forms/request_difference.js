@@ -1,6 +1,6 @@
 // The differences between two requests.
 
-import { isObject } from "./schema.js";
+import { isObject } from "../core/exact_json.js";
 
 /** The differing fields by dotted name; lists are compared as a whole. */
 export function differences(was, is, name = "") {
@@ -8,11 +8,4 @@ export function differences(was, is, name = "") {
   if (!isObject(was) || !isObject(is)) return [{ name: name || "the body", was, is }];
   const keys = new Set([...Object.keys(was), ...Object.keys(is)]);
   return [...keys].flatMap((key) => differences(was[key], is[key], name ? `${name}.${key}` : key));
-}
-
-/** Drop null fields: they mean the same as absent ones. */
-export function withoutNulls(value) {
-  if (!isObject(value)) return value;
-  const given = Object.entries(value).filter(([, item]) => item !== null);
-  return Object.fromEntries(given.map(([key, item]) => [key, withoutNulls(item)]));
 }

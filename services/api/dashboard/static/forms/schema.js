@@ -1,5 +1,7 @@
 // Request schemas from the gateway's OpenAPI description.
 
+import { isObject } from "../core/exact_json.js";
+
 /** The body schema of POST `path` and its examples, each with a summary and a value. */
 export function bodyOf(description, path) {
   const content = description.paths[path].post.requestBody.content["application/json"];
@@ -82,9 +84,4 @@ function alternatives(description, schema) {
 /** The target of a local reference, such as "#/components/schemas/Name". */
 function named(description, reference) {
   return reference.slice(2).split("/").reduce((place, part) => place[part.replaceAll("~1", "/").replaceAll("~0", "~")], description);
-}
-
-/** Whether a value is a JSON object. */
-export function isObject(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

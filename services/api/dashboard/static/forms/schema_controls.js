@@ -4,6 +4,7 @@
 // empty, and adds a line to `problems` for invalid text.
 
 import { field, h, setInvalid } from "../core/dom.js";
+import { parseExactly } from "../core/exact_json.js";
 import { json } from "../core/format.js";
 
 const LONG_TEXT = 10_000;
@@ -37,10 +38,12 @@ export function numeric({ place, label, hint, value }) {
 
   function read(problems) {
     const written = control.value.trim();
-    const isNumber = Number.isFinite(Number(written));
+    const found = Number(written);
+    const isKept = !Number.isInteger(found) || Number.isSafeInteger(found) || !/^-?\d+$/.test(written);
+    const isNumber = Number.isFinite(found) && isKept;
     setInvalid(control, !isNumber);
-    if (!isNumber) problems.push(`${place}: not a number`);
-    return written && isNumber ? Number(written) : undefined;
+    if (!isNumber) problems.push(`${place}: ${isKept ? "not a number" : "an integer beyond 2^53 would be rounded; send the request with curl"}`);
+    return written && isNumber ? found : undefined;
   }
 
   return { element: explained(label, control, hint), read };
@@ -55,7 +58,7 @@ export function anything({ place, label, hint, value }) {
     let found;
     let isJson = true;
     try {
-      if (control.value.trim()) found = JSON.parse(control.value);
+      if (control.value.trim()) found = parseExactly(control.value);
     } catch (error) {
       isJson = false;
       problems.push(`${place}: ${error.message}`);

@@ -3,7 +3,8 @@
 // Every part is `{ element, read }`, like the controls.
 
 import { field, h, setInvalid } from "../core/dom.js";
-import { holds, isObject, kindOf, nameOf, resolve, valuesOf, variants } from "./schema.js";
+import { isObject } from "../core/exact_json.js";
+import { holds, kindOf, nameOf, resolve, valuesOf, variants } from "./schema.js";
 import { anything, choice, explained, numeric, text } from "./schema_controls.js";
 
 /**

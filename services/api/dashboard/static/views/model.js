@@ -2,7 +2,7 @@
 
 import { request, withQuery } from "../core/api.js";
 import { facts, h, sameBy, show, table, when } from "../core/dom.js";
-import { json, number, time } from "../core/format.js";
+import { counted, json, number, time } from "../core/format.js";
 import { copyButton, jobName } from "../job/name.js";
 import { jobLink } from "../job/named.js";
 import { followDownload } from "../job/download.js";
@@ -42,12 +42,11 @@ export async function modelView({ place, signal, query, go }) {
     ...(model.lineage && !model.lineage.merged ? [h("section", {}, h("h2", {}, "Checkpoints of its training"), checkpoints)] : []),
     sameBy(path, `temper models show ${json(id)}`),
   );
-  const found = await request(withQuery("/v1/jobs", { text: id, limit: JOBS }), { signal });
-  const own = found.data.filter((job) => job.model === id || job.output_model === id);
-  show(jobs, table(`${own.length} of the latest jobs`, JOB_COLUMNS, own, "No jobs yet."));
+  const found = await request(withQuery("/v1/jobs", { model: id, limit: JOBS }), { signal });
+  show(jobs, table(found.has_more ? `The latest ${JOBS} jobs` : counted(found.data.length, "job", "jobs"), JOB_COLUMNS, found.data, "No jobs yet."));
   if (!model.lineage || model.lineage.merged) return;
   const saved = await request(`/v1/fine_tuning/jobs/${model.lineage.job_id}/checkpoints?limit=${CHECKPOINTS}`, { signal }).catch(() => ({ data: [] }));
-  show(checkpoints, table(`${saved.data.length} checkpoints, newest first`, CHECKPOINT_COLUMNS, saved.data, "None is kept."));
+  show(checkpoints, table(`${counted(saved.data.length, "checkpoint", "checkpoints", saved.has_more)}, newest first`, CHECKPOINT_COLUMNS, saved.data, "None is kept."));
 }
 
 const JOB_COLUMNS = { Job: jobName, Kind: (job) => job.kind.replaceAll("_", " "), Status: (job) => [status(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))], Result: mainNumber, Created: (job) => when(job.created_at) };

@@ -2,6 +2,7 @@
 
 import { latestOf, request, withQuery } from "../core/api.js";
 import { h, sameBy, table, when } from "../core/dom.js";
+import { counted } from "../core/format.js";
 import { jobLink } from "../job/named.js";
 import { modelForm } from "../forms/model_form.js";
 
@@ -18,7 +19,7 @@ export async function modelsView({ place, signal, go }) {
     const page = await request(withQuery("/v1/models", { after: models.at(-1)?.id, limit: PAGE }), { signal: latest });
     models.push(...page.data);
     more.hidden = !page.has_more;
-    list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No models yet: add one below."));
+    list.replaceChildren(table(counted(models.length, "model", "models", page.has_more), COLUMNS, models, "No models yet: add one below."));
   }, (error) => { problem.textContent = error.message; }, signal);
 
   place.append(h("h1", {}, "Models"), h("p", {}, h("a", { href: "/ui/usage" }, "Usage of served models")), problem, list, more,

@@ -3,7 +3,7 @@
 import { latestOf, request, withQuery } from "../../core/api.js";
 import { kindOfUpload } from "../../forms/data_kind.js";
 import { field, h, sameBy, select, table, when } from "../../core/dom.js";
-import { bytes, time } from "../../core/format.js";
+import { bytes, counted, time } from "../../core/format.js";
 import { copyable } from "../../job/name.js";
 import { upload } from "../../forms/upload.js";
 
@@ -32,7 +32,7 @@ export async function dataView({ place, signal, query, setQuery, go }) {
     files.push(...page.data);
     more.hidden = !page.has_more;
     problem.textContent = "";
-    list.replaceChildren(table(`${files.length} files, newest first`, COLUMNS, files, "No files."));
+    list.replaceChildren(table(`${counted(files.length, "file", "files", page.has_more)}, newest first`, COLUMNS, files, "No files."));
     same.replaceChildren(sameBy(withQuery("/v1/files", wanted), `temper files list${purpose ? ` --purpose ${purpose}` : ""}`));
   }, (error) => { problem.textContent = error.message; }, signal);
 

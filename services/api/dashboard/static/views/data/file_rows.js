@@ -118,7 +118,7 @@ export function rowsSection(file, state, keep, signal) {
   function raw(latest) {
     const path = withQuery(`/v1/files/${file.id}/rows`, { after: state.after, limit: PAGE });
     same.replaceChildren(sameBy(path, `temper files rows ${file.id} -n ${PAGE}${state.after ? ` --after ${state.after}` : ""}`));
-    return request(path, { signal: latest });
+    return request(path, { signal: latest, isExact: true });
   }
 
   function examples(latest) {

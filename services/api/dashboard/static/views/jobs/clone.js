@@ -3,12 +3,13 @@
 import { request } from "../../core/api.js";
 import { field, h, sameBy, show, table } from "../../core/dom.js";
 import { json } from "../../core/format.js";
-import { differences, withoutNulls } from "../../forms/request_difference.js";
+import { parseExactly } from "../../core/exact_json.js";
+import { differences } from "../../forms/request_difference.js";
 import { headingOf } from "../../job/name.js";
 
 export async function cloneView({ place, signal, go }, id) {
-  const [made, job] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request(`/v1/jobs/${id}`, { signal })]);
-  const original = withoutNulls(made.body);
+  const [made, job] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal, isExact: true }), request(`/v1/jobs/${id}`, { signal })]);
+  const original = made.body; // with its nulls: where the default is another value, null is a choice
   const problem = h("p", { class: "error", role: "alert" });
   const changes = h("div", { "aria-live": "polite" });
   const text = h("textarea", { rows: 24, spellcheck: "false", oninput: compare });
@@ -19,7 +20,7 @@ export async function cloneView({ place, signal, go }, id) {
   function compare() {
     let body = null;
     try {
-      body = JSON.parse(text.value);
+      body = parseExactly(text.value);
       problem.textContent = "";
     } catch (error) {
       problem.textContent = error.message;

@@ -1,11 +1,11 @@
-// Jobs that share a label, such as those of a sweep: what differs between them, the best first.
+// Jobs that share a label, such as those of a sweep: what differs between them, the best first where
+// one direction of one metric tells which that is.
 
 import { poll, request, withQuery } from "../../core/api.js";
-import { field, h, sameBy, select, show, table } from "../../core/dom.js";
-import { duration, isFinal, json, number, shellQuoted, took } from "../../core/format.js";
+import { excerpt, field, h, sameBy, select, show, table } from "../../core/dom.js";
+import { duration, isFinal, json, number, oneDirection, shellQuoted, took } from "../../core/format.js";
 import { Metrics } from "../../charts/metrics.js";
-import { leavesOf, valueAt } from "../../forms/grid.js";
-import { withoutNulls } from "../../forms/request_difference.js";
+import { fieldsOf, valueAt } from "../../forms/grid.js";
 import { mainNumber } from "../../job/main_number.js";
 import { jobName } from "../../job/name.js";
 import { waiting } from "../../job/waiting.js";
@@ -15,7 +15,9 @@ const REFRESH_SECONDS = 5;
 const MOST = 100;
 const MOST_COMPARED = 20;
 const MAIN = ""; // the main number of each job
-const LOWER = /loss|perplexity|error|seconds|failure|kl/;
+const LOWER = /loss|perplexity|error|seconds|fail|(^|[_/])kl([_/]|$)|cut_off|unrewarded|capped|filter_rate|stale|idle/;
+const HIGHER = /reward|accuracy|score|pass|correct|exact|f1|precision|recall|per_second|speedup|acceptance|margin/;
+const SPREAD = /_(std|min|max)$/; // tells of a metric, but not how good it is
 
 export function groupView({ place, signal, query, setQuery }) {
   const label = query.get("metadata") ?? "";
@@ -45,7 +47,7 @@ export function groupView({ place, signal, query, setQuery }) {
     }
     const { data: jobs, has_more: hasMore } = await request(withQuery("/v1/jobs", { metadata: label, limit: MOST }), { signal });
     await Promise.all(jobs.filter((job) => !requests.has(job.id)).map(async (job) => {
-      requests.set(job.id, withoutNulls((await request(`/v1/jobs/${job.id}/request`, { signal })).body));
+      requests.set(job.id, (await request(`/v1/jobs/${job.id}/request`, { signal, isExact: true })).body);
     }));
     await Promise.all(jobs.map((job) => read(job)));
     problem.textContent = "";
@@ -60,26 +62,36 @@ export function groupView({ place, signal, query, setQuery }) {
     await metrics.load(job.id, signal);
     names.replaceChildren(...[...metrics.series.keys()].sort().map((each) => h("option", { value: each })));
     const values = [...(metrics.series.get(state.by) ?? [])].sort(([one], [other]) => one - other);
-    finals.set(job.id, values.findLast(([, value]) => value !== null)?.[1] ?? null);
+    finals.set(job.id, values.at(-1)?.[1]); // null: not finite
+  }
+
+  /** What a job is ranked by; null without it, or where it is of another metric than most have. */
+  function valueOf(job, main) {
+    if (state.by !== MAIN) return finals.get(job.id) ?? null;
+    const found = job.main_number;
+    return found && !found.not_finite && isAlike(job, main) ? found.value : null;
   }
 
   function draw(jobs, hasMore) {
-    const valueOf = (job) => (state.by === MAIN ? job.main_number?.value : finals.get(job.id)) ?? null;
-    const metric = state.by || (jobs.find((job) => job.main_number)?.main_number.name ?? "");
-    const isLower = state.better ? state.better === "lower" : LOWER.test(metric);
-    const rank = (job) => (valueOf(job) === null ? Infinity : isLower ? valueOf(job) : -valueOf(job));
-    const ranked = [...jobs].sort((one, other) => rank(one) - rank(other) || (one.id < other.id ? -1 : 1));
+    const main = commonest(jobs);
+    const metric = state.by || (main?.main_number.name ?? "");
+    const direction = state.better || directionOf(metric, main?.main_number);
+    const sign = { lower: 1, higher: -1 }[direction] ?? null;
+    const rank = (job) => (valueOf(job, main) === null || sign === null ? Infinity : sign * valueOf(job, main));
+    const ranked = [...jobs].sort((one, other) => rank(one) - rank(other) || 0); // the list is newest first
     const best = ranked.length && rank(ranked[0]) < Infinity ? ranked[0].id : null;
+    const about = direction ? `${direction} is better` : "choose which is better";
     const shown = {
       Job: (job) => [jobName(job), job.id === best ? h("strong", { class: "better" }, "best") : null],
-      ...Object.fromEntries(differing([...requests.values()]).map((name) => [name.slice(name.lastIndexOf(".") + 1), (job) => h("bdi", {}, textOf(valueAt(requests.get(job.id), name)))])),
-      [metric ? `${metric} (${isLower ? "lower" : "higher"} is better)` : "Result"]: (job) => (state.by === MAIN ? mainNumber(job) : h("span", { class: "number" }, number(valueOf(job)))),
+      ...Object.fromEntries(headingsOf(differing([...requests.values()])).map(([heading, name]) => [heading, (job) => excerpt(textOf(valueAt(requests.get(job.id), name)))])),
+      [metric ? `${metric} (${about})` : "Result"]: (job) => (state.by === MAIN ? mainNumber(job) : h("span", { class: "number" }, finals.get(job.id) === null ? "not finite" : number(finals.get(job.id)))),
       Status: (job) => [status(job), " ", progress(job), waiting(job) && h("span", { class: "long quiet" }, waiting(job))],
       Duration: (job) => duration(took(job)),
     };
-    show(list, table(hasMore ? `The newest ${MOST} jobs, the best first` : `${jobs.length} jobs, the best first`, shown, ranked, "No job has this label."));
+    const order = best ? "the best first" : "newest first";
+    show(list, table(hasMore ? `The newest ${MOST} jobs, ${order}` : `${jobs.length} jobs, ${order}`, shown, ranked, "No job has this label."));
     const compared = ranked.slice(0, MOST_COMPARED).map((job) => job.id).join(",");
-    show(links, compared ? h("a", { class: "button", href: withQuery("/ui/compare", { jobs: compared, curves: state.by }) }, ranked.length > MOST_COMPARED ? `Curves of the best ${MOST_COMPARED}` : "Curves") : null);
+    show(links, compared ? h("a", { class: "button", href: withQuery("/ui/compare", { jobs: compared, curves: state.by }) }, ranked.length > MOST_COMPARED ? `Curves of the first ${MOST_COMPARED}` : "Curves") : null);
   }
 
   place.append(h("h1", {}, "Jobs with ", h("bdi", {}, label)), names,
@@ -88,13 +100,42 @@ export function groupView({ place, signal, query, setQuery }) {
   poll(REFRESH_SECONDS, load, failed, signal);
 }
 
+/** Whether jobs are of one kind, with main numbers of one metric and direction. */
+function isAlike({ kind, main_number: one }, { kind: otherKind, main_number: other }) {
+  return kind === otherKind && one.name === other.name && one.direction === other.direction;
+}
+
+/** A job whose main number is such as most jobs have; null without any. */
+function commonest(jobs) {
+  const found = jobs.filter((job) => job.main_number);
+  const count = (one) => found.filter((other) => isAlike(one, other)).length;
+  return found.reduce((most, one) => (most === null || count(one) > count(most) ? one : most), null);
+}
+
+/** Which values of a metric are better: as the jobs whose main number it is say, else by its name; empty where neither tells. */
+function directionOf(metric, main) {
+  if (main?.name === metric && main.direction) return main.direction === "minimize" ? "lower" : "higher";
+  if (SPREAD.test(metric)) return "";
+  return LOWER.test(metric) ? "lower" : HIGHER.test(metric) ? "higher" : "";
+}
+
 /** The dotted names of the fields in which requests differ, but for their labels. */
 function differing(requests) {
-  const names = [...new Set(requests.flatMap((each) => leavesOf(each)))].filter((name) => !/^(metadata|name|suffix)(\.|$)/.test(name));
+  const all = [...new Set(requests.flatMap((each) => fieldsOf(each)))].filter((name) => !/^(metadata|name|suffix)(\.|$)/.test(name));
+  const names = all.filter((name) => !all.some((other) => other.startsWith(`${name}.`))); // an object of one is null in another
   const found = names.filter((name) => new Set(requests.map((each) => JSON.stringify(valueAt(each, name)))).size > 1);
   return found.sort((one, other) => (one === "seed") - (other === "seed")); // it is drawn for each job unless it is given
 }
 
+/** Headings for dotted names: their last parts, but for names that have it in common. */
+function headingsOf(names) {
+  const last = (name) => name.slice(name.lastIndexOf(".") + 1);
+  const counts = Map.groupBy(names, last);
+  return names.map((name) => [counts.get(last(name)).length > 1 ? name : last(name), name]);
+}
+
+/** A value as text; empty where the request has no such field, as under another method. */
 function textOf(value) {
-  return value === undefined ? "default" : typeof value === "string" ? value : json(value);
+  if (value === undefined) return "";
+  return value === null ? "none" : typeof value === "string" ? oneDirection(value) : json(value);
 }

@@ -2,7 +2,7 @@
 
 import { latestOf, poll, request, withQuery } from "../../core/api.js";
 import { excerpt, field, h, inline, sameBy, select, setInvalid, show, table, when } from "../../core/dom.js";
-import { duration, isFinal, shellQuoted, took, words } from "../../core/format.js";
+import { counted, duration, isFinal, shellQuoted, took, words } from "../../core/format.js";
 import { downloadOf } from "../../job/download.js";
 import { KINDS } from "../../kinds.js";
 import { firstSteps } from "../../job/first_steps.js";
@@ -37,7 +37,7 @@ export function jobsView({ place, signal, query, setQuery }) {
     const { jobs, hasMore } = await newest(filter, limit, latest);
     problem.textContent = "";
     const isFiltered = Object.values(filter).some(Boolean);
-    show(list, table(`${jobs.length} jobs, newest first`, COLUMNS, jobs, isFiltered ? "No matching jobs." : "No jobs yet."));
+    show(list, table(`${counted(jobs.length, "job", "jobs", hasMore)}, newest first`, COLUMNS, jobs, isFiltered ? "No matching jobs." : "No jobs yet."));
     more.hidden = !hasMore;
     show(same, sameBy(withQuery("/v1/jobs", filter), command(filter)));
   }, failed, signal);

@@ -4,7 +4,6 @@ import { randomKey, request, withQuery } from "../../core/api.js";
 import { field, h } from "../../core/dom.js";
 import { json, number } from "../../core/format.js";
 import { combinations, described, leavesOf, MOST_JOBS, valueAt, valuesOf, withValues } from "../../forms/grid.js";
-import { withoutNulls } from "../../forms/request_difference.js";
 import { headingOf } from "../../job/name.js";
 
 const NAME = "sweep"; // the key of the metadata that holds the jobs together
@@ -16,13 +15,13 @@ export function sweepAddress(name) {
 }
 
 export async function sweepView({ place, signal, go }, id) {
-  const [made, job] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal }), request(`/v1/jobs/${id}`, { signal })]);
+  const [made, job] = await Promise.all([request(`/v1/jobs/${id}/request`, { signal, isExact: true }), request(`/v1/jobs/${id}`, { signal })]);
   place.append(...headingOf("Sweep from", job));
   if (made.path === null) {
     place.append(h("p", {}, "Jobs of this kind cannot be repeated: the gateway creates them to serve a model."));
     return;
   }
-  const original = withoutNulls(made.body);
+  const original = made.body; // with its nulls: where the default is another value, null is a choice
   const rows = h("div");
   const count = h("p", { role: "status" });
   const problem = h("p", { class: "error", role: "alert" });

@@ -2,7 +2,7 @@
 
 import { latestOf, request, withQuery } from "../../core/api.js";
 import { field, h, sameBy, select, table } from "../../core/dom.js";
-import { duration, number, shellQuoted, signed } from "../../core/format.js";
+import { counted, duration, number, shellQuoted, signed } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
 import { sampleName } from "../../trajectory/sample_name.js";
 import { headingOf } from "../../job/name.js";
@@ -35,7 +35,7 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
     last = page.last_id;
     more.hidden = !page.has_more;
     const none = more.hidden ? "No matching trajectories." : "No matches so far.";
-    list.replaceChildren(table(`${found.length} trajectories`, columns(id, found.some((one) => one.step !== null)), found, none));
+    list.replaceChildren(table(counted(found.length, "trajectory", "trajectories", page.has_more), columns(id, found.some((one) => one.step !== null)), found, none));
     same.replaceChildren(
       sameBy(withQuery(route, filter), command(id, filter)),
       sameBy(withQuery(`${route}/rewards`, rewardFilter())),
@@ -51,15 +51,18 @@ export async function trajectoriesView({ place, signal, query, setQuery }, id) {
   /** Load the histogram without blocking the list, which reports errors. */
   function showRewards() {
     const asked = withQuery(`${route}/rewards`, rewardFilter());
-    if (shownRewards === asked) return; // sorting does not change the rewards
-    shownRewards = asked;
+    const about = `${asked} ${filter.text}`;
+    if (shownRewards === about) return; // sorting does not change the rewards
+    shownRewards = about;
     loadRewards(asked);
   }
 
   const loadRewards = latestOf(async (latest, asked) => {
     const rewards = await request(asked, { signal: latest });
     const addressOf = (step) => withQuery(location.pathname, { ...filter, step });
-    histogram.replaceChildren(...rewardHistogram(rewards, addressOf));
+    const shown = rewardHistogram(rewards, addressOf);
+    const note = shown.length && filter.text ? [h("p", { class: "quiet" }, "The rewards are counted without the text filter.")] : [];
+    histogram.replaceChildren(...note, ...shown);
   }, () => { shownRewards = null; }, signal);
 
   function change(name) {

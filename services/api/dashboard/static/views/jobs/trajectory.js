@@ -1,9 +1,10 @@
 // One trajectory: its conversation with tool calls and results, and its tokens.
 
-import { request } from "../../core/api.js";
+import { elementsOf, request, withQuery } from "../../core/api.js";
 import { colorOf } from "../../core/colors.js";
 import { facts, h, inline, sameBy, table, whole } from "../../core/dom.js";
-import { duration, json, number, signed, words } from "../../core/format.js";
+import { rounded } from "../../core/exact_json.js";
+import { counted, duration, json, number, signed, words } from "../../core/format.js";
 import { KINDS } from "../../kinds.js";
 import { copyable } from "../../job/name.js";
 import { notesSection } from "../../job/notes.js";
@@ -16,11 +17,13 @@ import { toolRun } from "../../trajectory/tool_run.js";
 export async function trajectoryView({ place, signal, query, setQuery }, jobId, id) {
   const job = await request(`/v1/jobs/${jobId}`, { signal });
   const path = `${KINDS[job.kind].path}/${jobId}/trajectories`;
-  const one = await request(`${path}/${id}`, { signal });
+  const asSent = await request(`${path}/${id}`, { signal, isExact: true });
+  const one = computable(asSent);
   const beside = query.get("beside");
-  const other = beside ? await request(`${path}/${encodeURIComponent(beside)}`, { signal }) : null;
-  const groupPath = `${path}?prompt=${one.prompt_index}&limit=100`;
-  const group = await request(groupPath, { signal });
+  const other = beside ? computable(await request(`${path}/${encodeURIComponent(beside)}`, { signal, isExact: true })) : null;
+  const { step } = await request(`${path}/${id}/tokens?limit=1`, { signal }); // which learned from it
+  const ofGroup = { prompt: one.prompt_index, step };
+  const group = await elementsOf(path, ofGroup, MOST_SAMPLES, signal);
   const learned = new Map(group.data.map((each) => [each.id, updateOf(each)]));
   const sequence = query.get("sequence");
   const chooseOverlay = (color) => setQuery({ beside, sequence, color });
@@ -31,7 +34,7 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   place.append(
     h("h1", {}, sampleName(one)),
     h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, h("bdi", {}, job.name || jobId)), " ", copyable(id)),
-    ...asJson(one, `${path}/${id}`, `${jobId}-${id}.json`),
+    ...asJson(asSent, `${path}/${id}`, `${jobId}-${id}.json`),
     facts({
       Reward: number(one.reward),
       "Reward components": inline(Object.entries(one.reward_components), ", ", ([name, value]) => [h("bdi", {}, name), ` ${number(value)}`]),
@@ -45,9 +48,10 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
         ? `${one.prompt_token_ids.length} prompt, ${one.response_token_ids.length} response`
         : tokensWithoutIds(one.turns),
     }),
-    h("h2", {}, `${group.data.length} samples of this prompt`),
-    samples(group.data, jobId, one, other),
-    sameBy(groupPath, `temper traj ${jobId} --prompt ${one.prompt_index} -n 100`),
+    h("h2", {}, `${counted(group.data.length, "sample", "samples", group.has_more)} of this prompt${step === null ? "" : ` in step ${step}`}`),
+    step === null ? "" : h("p", {}, h("a", { href: withQuery(`/ui/jobs/${jobId}/trajectories`, { prompt: one.prompt_index }) }, "its samples of all steps")),
+    samples(group.data, job, one, other),
+    sameBy(withQuery(path, { ...ofGroup, limit: 100 }), `temper traj ${jobId} --prompt ${one.prompt_index}${step === null ? "" : ` --step ${step}`} -n 100`),
     h("h2", {}, other ? "Conversations" : "Conversation"),
     h("div", { class: "sides" }, conversation(one, learned), other ? conversation(other, learned) : null),
     one.agent ? await sessionTree(`${path}/${id}/turns`, { sequence, color: query.get("color") }, tokens, signal) : "",
@@ -61,6 +65,15 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   if (one.response_token_ids.length) drawTokens(chart, one, signal);
   await tokens?.load();
   if (query.get("token")) await tokens?.reveal(Number(query.get("token")));
+}
+
+const MOST_SAMPLES = 1000; // of a group
+
+/** A trajectory with numbers to compute with, but for the arguments of its calls, which are shown as they were written. */
+function computable(asSent) {
+  const one = rounded(asSent);
+  one.turns.forEach((turn, place) => turn.calls.forEach((call, at) => { call.arguments = asSent.turns[place].calls[at].arguments; }));
+  return one;
 }
 
 /** Token counts from a chat endpoint; those of tool results and of uncounted turns are estimates. */
@@ -80,18 +93,20 @@ function conversation(one, learned) {
 }
 
 /**
- * The rewards of a prompt's samples, their difference from the mean of their group (the samples of
- * one step), and the advantages of the training step.
+ * The rewards of a group, which is a prompt's samples of one step, their difference from the mean,
+ * and the advantages of the training step. Samples from which no step has learned may be of several
+ * groups, which have no mean in common.
  */
-function samples(group, jobId, shown, other) {
-  const address = (one) => `/ui/jobs/${jobId}/trajectories/${one.id}`;
-  const means = new Map([...Map.groupBy(group, (one) => one.step)].map(([step, ones]) => [step, meanReward(ones)]));
+function samples(group, job, shown, other) {
+  const address = (one) => `/ui/jobs/${job.id}/trajectories/${one.id}`;
+  const isOne = job.kind !== "fine_tuning" || group.every((one) => one.step !== null);
+  const mean = meanReward(group);
   const largest = Math.max(...group.map((one) => Math.abs(one.reward ?? 0)), Number.MIN_VALUE);
   const isLearned = group.some((one) => one.step !== null);
   const columns = {
     Sample: (one) => (one.id === shown.id ? h("strong", {}, "this one") : h("a", { href: address(one) }, `sample ${one.sample_index}`)),
     Reward: (one) => [bar(one.reward, largest), ` ${number(one.reward) || "no reward"}`],
-    "vs. the mean": (one) => (one.reward === null ? null : signed(one.reward - means.get(one.step))),
+    "vs. the mean": (one) => (one.reward === null || !isOne ? null : signed(one.reward - mean)),
     ...(isLearned ? { Advantage: (one) => (one.advantage === null ? null : signed(one.advantage)), Step: (one) => one.step } : {}),
     "Finish reason": (one) => words(one.finish_reason),
     Tokens: (one) => number(one.response_tokens),
