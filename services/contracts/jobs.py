@@ -302,6 +302,20 @@ class Curve(Resource):
         description="Steps whose value was NaN or infinite, which have no value; of a downsampled "
         "metric the first of each interval.",
     )
+    nonfinite_count: int = Field(
+        default=0, description="Number of all steps whose value was NaN or infinite."
+    )
+    interval_ends: list[int] = Field(
+        default_factory=list,
+        description="Last step of each interval of a downsampled metric, of which `steps` has only "
+        "the ends and extremes; empty where it has all steps.",
+    )
+    interval_means: list[float] = Field(
+        default_factory=list, description="Mean of the values in each interval."
+    )
+    interval_counts: list[int] = Field(
+        default_factory=list, description="Number of steps with a value in each interval."
+    )
 
 
 class Curves(Resource):

@@ -49,12 +49,7 @@ class Assets:
 
 def build_assets() -> Assets:
     """Build all files; raises `BundleError`."""
-    sources = {
-        path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted(STATIC.rglob("*.js"))
-    }
-    sources[KINDS_MODULE] = _kinds_module()
-    sources["metric_terms.js"] = _metric_terms()
+    sources = modules()
     script = bundle(sources, "main.js").encode()
     name = f"{SCRIPTS}dashboard-{_digest(script)}.js"
     worker = bundle(sources, "core/event_worker.js").encode()
@@ -79,6 +74,15 @@ def build_assets() -> Assets:
     )
     compressed = {path: compress(asset) for path, asset in assets.items()}
     return Assets(assets, compressed, policy)
+
+
+def modules() -> dict[str, str]:
+    """The text of every module by its path, with the generated ones."""
+    sources = {
+        path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(STATIC.rglob("*.js"))
+    }
+    return sources | {KINDS_MODULE: _kinds_module(), "metric_terms.js": _metric_terms()}
 
 
 def _kinds_module() -> str:

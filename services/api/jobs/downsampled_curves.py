@@ -1,11 +1,12 @@
 """Curves downsampled to as many points as a plot can show."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from services.api.jobs.step_set import StepSet
 from services.contracts.jobs import POINTS_PER_BUCKET, Curve, Curves
 
 MAX_METRICS = 1000
@@ -65,12 +66,14 @@ _Point = tuple[int, float, float]
 
 @dataclass(slots=True)
 class _Bucket:
-    """First, lowest, highest and last point of some steps."""
+    """First, lowest, highest and last point of some steps, and the mean of what they reported."""
 
     first: _Point
     low: _Point
     high: _Point
     last: _Point
+    mean: float
+    reports: int
 
     def merge(self, other: "_Bucket") -> None:
         """Merge another bucket, which wins ties."""
@@ -78,12 +81,22 @@ class _Bucket:
         self.low = min(other.low, self.low, key=lambda point: point[1])
         self.high = max(other.high, self.high, key=lambda point: point[1])
         self.last = max(other.last, self.last, key=lambda point: point[0])
+        both = self.reports + other.reports
+        # Weighted before they are added, as the sum of large values has no bounds.
+        self.mean = self.mean * (self.reports / both) + other.mean * (other.reports / both)
+        self.reports = both
+
+    @property
+    def steps(self) -> int:
+        """The number of steps; one that was reported again counts once unless others are
+        missing."""
+        return min(self.reports, self.last[0] - self.first[0] + 1)
 
 
 class DownsampledCurve:
     """At most ``points`` points of a metric: M4, which draws the same line as all points at one
     bucket a pixel (U. Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation",
-    PVLDB 7(10), 2014).
+    PVLDB 7(10), 2014), and the means between them, since no mean is that of extremes.
 
     A bucket's width in steps doubles whenever there are too many.
     """
@@ -92,7 +105,7 @@ class DownsampledCurve:
         self._max_buckets = points // POINTS_PER_BUCKET
         self._width = 1
         self._buckets: dict[int, _Bucket] = {}
-        self._nonfinite: dict[int, int] = {}  # the first such step of each bucket
+        self._nonfinite = StepSet()
 
     @property
     def is_complete(self) -> bool:
@@ -107,7 +120,10 @@ class DownsampledCurve:
         points = np.array(values[::-1], np.float64)[at]
         reported = np.array(times[::-1], np.float64)[at]
         is_finite = np.isfinite(points)
-        self._set_nonfinite(order[~is_finite].tolist(), set(order[is_finite].tolist()))
+        self._nonfinite.discard(order[is_finite].tolist())  # reported again, with a finite value
+        self._nonfinite.add(order[~is_finite].tolist())
+        while len(self._nonfinite.firsts(self._width)) > self._max_buckets:
+            self._widen()
         if not is_finite.any():
             return
         order, points, reported = order[is_finite], points[is_finite], reported[is_finite]
@@ -120,19 +136,10 @@ class DownsampledCurve:
             chosen = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
             indices = [begin + n for n in chosen]
             bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in indices)
-            self._put(index, _Bucket(*bucket))
+            mean = float((part / len(part)).sum())
+            self._put(index, _Bucket(*bucket, mean, len(part)))
         while len(self._buckets) > self._max_buckets:
             self._widen()
-
-    def _set_nonfinite(self, steps: Sequence[int], repaired: Collection[int]) -> None:
-        """Add steps; a step that is reported again with a finite value has one."""
-        known = [step for step in self._nonfinite.values() if step not in repaired]
-        self._nonfinite = {}
-        for step in sorted([*known, *steps], reverse=True):
-            self._nonfinite[step // self._width] = step
-        if len(self._nonfinite) > self._max_buckets:
-            self._widen()
-            self._set_nonfinite((), ())
 
     def _widen(self) -> None:
         self._width *= 2
@@ -153,13 +160,17 @@ class DownsampledCurve:
             # An extreme may be an earlier attempt's value of its step; the latest value wins.
             points = (bucket.low, bucket.high, bucket.first, bucket.last)
             by_step |= {point[0]: point for point in points}
-        steps = sorted(by_step)
-        nonfinite = sorted(step for step in self._nonfinite.values() if step not in by_step)
+        steps = sorted(step for step in by_step if step not in self._nonfinite)
+        between = [] if self.is_complete else [self._buckets[at] for at in sorted(self._buckets)]
         return Curve(
             steps=steps,
             values=[by_step[step][1] for step in steps],
             times=[_known(by_step[step][2]) for step in steps],
-            nonfinite_steps=nonfinite,
+            nonfinite_steps=self._nonfinite.firsts(self._width),
+            nonfinite_count=len(self._nonfinite),
+            interval_ends=[bucket.last[0] for bucket in between],
+            interval_means=[bucket.mean for bucket in between],
+            interval_counts=[bucket.steps for bucket in between],
         )
 
 

@@ -67,11 +67,13 @@ const signOut = document.getElementById("sign-out");
 /** The view shown: its container, its end, and whether it was built. */
 let view = { place: main, lifetime: new AbortController(), isBuilt: false };
 let signIn = null; // the container of the sign-in form
+let shown = ""; // the address of the view, without what jumps within the page
 
 /** Render the view of the current URL, with its own container and a signal aborted when it is left. */
 async function route({ focus = false } = {}) {
   view.lifetime.abort();
   signIn = null;
+  shown = addressHere();
   const mine = { place: h("div", { class: "view" }), lifetime: new AbortController(), isBuilt: false };
   const { signal } = mine.lifetime;
   view = mine;
@@ -169,6 +171,11 @@ function setQuery(parameters) {
   const given = Object.entries(kept).filter(([, value]) => value !== "" && value !== null);
   const query = new URLSearchParams(given).toString();
   history.replaceState(null, "", query ? `${location.pathname}?${query}` : location.pathname);
+  shown = addressHere();
+}
+
+function addressHere() {
+  return location.pathname + location.search;
 }
 
 document.addEventListener("click", (event) => {
@@ -189,6 +196,6 @@ document.getElementById("search").addEventListener("submit", (event) => {
 });
 savedViews(document.getElementById("saved-views"));
 window.addEventListener(SIGNED_OUT, askForKey);
-window.addEventListener("popstate", () => route());
+window.addEventListener("popstate", () => { if (addressHere() !== shown) route(); });
 window.addEventListener("pageshow", (event) => { if (event.persisted) route(); });
 route();

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.api.jobs.curve_files import CurveFile, CurveFiles, read_range
 from services.api.jobs.downsampled_curves import DownsampledCurve
+from services.api.jobs.step_set import StepSet
 from services.contracts.jobs import Curve
 
 VALUES = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -39,6 +40,33 @@ def test_extremes_ends_and_the_bound_are_kept(values: list[float], points: int) 
     assert curve.times == [100.0 + step for step in curve.steps]
     assert (min(curve.values), max(curve.values)) == (min(values), max(values))
     assert (curve.steps[0], curve.steps[-1]) == (0, len(values) - 1)
+
+
+@given(
+    values=st.lists(VALUES | st.just(math.nan), min_size=1, max_size=300),
+    points=st.integers(4, 400),
+)
+def test_the_means_of_the_intervals_are_those_of_all_values(
+    values: list[float], points: int
+) -> None:
+    curve = downsampled(values, points)
+
+    finite = [value for value in values if math.isfinite(value)]
+    assert curve.nonfinite_count == len(values) - len(finite)
+    if not curve.interval_ends:
+        assert curve.values == finite
+        return
+    assert sum(curve.interval_counts) == len(finite)
+    assert curve.interval_ends == sorted(set(curve.interval_ends))
+    begin = 0
+    for end, mean, count in zip(
+        curve.interval_ends, curve.interval_means, curve.interval_counts, strict=True
+    ):
+        inside = [value for value in values[begin : end + 1] if math.isfinite(value)]
+        assert len(inside) == count
+        size = max(map(abs, inside))
+        assert mean == pytest.approx(math.fsum(inside) / count, rel=1e-9, abs=1e-9 * size)
+        begin = end + 1
 
 
 def test_few_points_are_unchanged() -> None:
@@ -116,6 +144,36 @@ def test_a_step_that_is_reported_again_is_repaired() -> None:
     curve.extend([2], [5.0], [3.0])
 
     assert (curve.result().steps, curve.result().nonfinite_steps) == ([2], [1])
+    assert curve.result().nonfinite_count == 1
+    curve.extend([2], [math.nan], [4.0])
+    assert (curve.result().steps, curve.result().nonfinite_steps) == ([], [1, 2])
+
+
+@given(
+    steps=st.lists(st.integers(0, 5000) | st.integers(2**40, 2**40 + 9), max_size=60),
+    gone=st.lists(st.integers(0, 5000), max_size=60),
+    power=st.integers(0, 14),
+)
+def test_a_set_of_steps_is_one(steps: list[int], gone: list[int], power: int) -> None:
+    found, width = StepSet(), 2**power
+    found.add(steps)
+    found.discard([*gone, *steps[:3]])
+
+    kept = set(steps) - {*gone, *steps[:3]}
+    assert len(found) == len(kept)
+    assert {step for step in {*steps, *gone} if step in found} == kept
+    first = {step // width: step for step in sorted(kept, reverse=True)}
+    assert found.firsts(width) == sorted(first.values())
+
+
+def test_means_of_huge_values_are_finite_and_repeated_steps_count_once() -> None:
+    curve = DownsampledCurve(4)
+    curve.extend(range(8), [1.5e308] * 8, [0.0] * 8)
+    curve.extend(range(4, 8), [1.5e308] * 4, [0.0] * 4)
+
+    found = curve.result()
+    assert (found.interval_ends, found.interval_counts) == ([7], [8])
+    assert found.interval_means == [pytest.approx(1.5e308)]
 
 
 def test_a_growing_file_is_read_incrementally(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ export class Charts {
     this.search = query.get("curves") ?? "";
     this.charts = new Map();
     this.boxes = new Map(); // of all metrics that were drawn, by name
+    this.data = new Map(); // what is drawn of each, before a log scale leaves any of it out
     this.pending = false;
     this.layout = new CurveLayout((query.get("unfolded") ?? "").split(",").filter(Boolean), () => {
       this.update();
@@ -145,11 +146,14 @@ export class Charts {
   }
 
   drawOne(name) {
-    const data = this.dataOf(name);
+    const whole = this.dataOf(name);
+    const data = this.isLog ? [whole[0], ...whole.slice(1).map(positive)] : whole;
+    this.data.set(name, whole);
     const chart = this.charts.get(name);
     if (chart && chart.series.length === data.length) this.put(chart, data);
     else this.make(name, data);
     this.tellGaps(name);
+    this.tellHidden(name);
     this.tellLatest(name);
   }
 
@@ -158,9 +162,9 @@ export class Charts {
     const values = new Set();
     let count = 0;
     for (const metrics of this.runs.values()) {
+      count += metrics.count(name);
       for (const value of metrics.series.get(name)?.values() ?? []) {
         values.add(value);
-        count += 1;
         if (value === null || values.size > 1) return null;
       }
     }
@@ -172,24 +176,34 @@ export class Charts {
     this.charts.get(name)?.destroy();
     this.charts.delete(name);
     this.boxes.delete(name);
+    this.data.delete(name);
   }
 
   /** The latest value beside the name, of a single run. */
   tellLatest(name) {
     const place = this.boxOf(name).querySelector(".latest");
     if (this.runs.size > 1) return;
-    const values = [...[...this.runs.values()][0].series.get(name)].filter(([, value]) => value !== null);
-    const [, latest] = values.reduce((one, other) => (other[0] > one[0] ? other : one), [-Infinity, null]);
-    place.textContent = latest === null ? "" : ` ${number(latest)}`;
+    const values = [...[...this.runs.values()][0].series.get(name)];
+    const [, latest] = values.reduce((one, other) => (other[0] > one[0] ? other : one), [-Infinity, undefined]);
+    place.textContent = latest === undefined ? "" : latest === null ? " not finite" : ` ${number(latest)}`;
   }
 
   /** Say at which steps a metric was not finite. */
   tellGaps(name) {
-    const runs = [...this.runs].map(([run, metrics]) => [run, metrics.gaps(name)]).filter(([, steps]) => steps.length);
-    const told = runs.map(([run, steps]) => `${this.runs.size > 1 ? `${this.labelOf(run)}: ` : ""}${stepsText(steps)}`);
+    const runs = [...this.runs].map(([run, metrics]) => [run, metrics.gaps(name), metrics.gone.get(name)]).filter(([, steps]) => steps.length);
+    const told = runs.map(([run, steps, count]) => `${this.runs.size > 1 ? `${this.labelOf(run)}: ` : ""}${stepsText(steps, count)}`);
     const place = this.boxOf(name).querySelector(".error");
     place.hidden = !told.length;
     place.textContent = told.length ? `NaN or infinite at ${told.join("; ")}` : "";
+  }
+
+  /** Say how much a log scale does not show. */
+  tellHidden(name) {
+    const drawn = this.data.get(name).slice(1).flat().filter((value) => Number.isFinite(value));
+    const hidden = drawn.filter((value) => value <= 0).length;
+    const place = this.boxOf(name).querySelector(".hidden-by-log");
+    place.hidden = !this.isLog || !hidden;
+    place.textContent = `A log scale cannot show ${number(hidden)} of ${number(drawn.length)} points, which are 0 or less: the line crosses them.`;
   }
 
   put(chart, data) {
@@ -199,17 +213,13 @@ export class Charts {
 
   /**
    * Axis positions, then the values of each run that has this metric: null where a value is not finite,
-   * undefined where there is none, which a line crosses.
+   * undefined where there is none, which a line crosses. What is smoothed are all values, not the
+   * extremes that are drawn of many.
    */
   dataOf(name) {
-    const having = [...this.runs.values()].filter((metrics) => metrics.series.has(name)).map((metrics) => metrics.points(name, this.axis));
-    const [places, ...values] = overlay(having, this.widthOf(name), this.zoom, this.axis === "step");
-    return [places, ...values.map((each) => this.shown(each))];
-  }
-
-  shown(values) {
-    const smoothed = smooth(values, this.smoothing);
-    return this.isLog ? smoothed.map((value) => (value > 0 || value === null ? value : undefined)) : smoothed;
+    const having = [...this.runs.values()].filter((metrics) => metrics.series.has(name))
+      .map((metrics) => (this.smoothing ? metrics.smoothed(name, this.axis, this.smoothing) : metrics.points(name, this.axis)));
+    return overlay(having, this.widthOf(name), this.zoom, this.axis === "step");
   }
 
   make(name, data) {
@@ -227,7 +237,8 @@ export class Charts {
   }
 
   columnsOf(name) {
-    return [AXES[this.axis], ...this.charts.get(name).series.slice(1).map((series) => series.label)];
+    const about = this.smoothing ? ` (smoothed by ${this.smoothing})` : "";
+    return [AXES[this.axis], ...this.charts.get(name).series.slice(1).map((series) => `${series.label}${about}`)];
   }
 
   /** The plots as drawn, as texts of SVG pictures. */
@@ -243,8 +254,9 @@ export class Charts {
         h("h3", {}, h("bdi", {}, name), h("span", { class: "latest quiet" })),
         meaning ? h("p", { class: "quiet meaning" }, meaning) : null,
         h("p", { class: "error", hidden: true }),
+        h("p", { class: "quiet hidden-by-log", hidden: true }),
         h("div", { role: "group", tabindex: "0", onkeydown: (event) => this.move(event, name) }),
-        saveButtons(name, () => ({ chart: this.charts.get(name), columns: this.columnsOf(name) }))));
+        saveButtons(name, () => ({ chart: this.charts.get(name), columns: this.columnsOf(name), data: this.data.get(name) }))));
     }
     return this.boxes.get(name);
   }
@@ -352,27 +364,21 @@ function markGaps(chart, color) {
   ctx.restore();
 }
 
-function stepsText(steps) {
-  const named = steps.slice(0, MOST_NAMED_STEPS).map(number).join(", ");
-  const more = steps.length - MOST_NAMED_STEPS;
-  return `${steps.length === 1 ? "step" : "steps"} ${named}${more > 0 ? ` and ${number(more)} more` : ""}`;
+/** The first of `count` steps; where some were left out, only the first of them is known to be the next one. */
+function stepsText(steps, count) {
+  const sorted = [...steps].sort((one, other) => one - other);
+  const named = sorted.slice(0, count > steps.length ? 1 : MOST_NAMED_STEPS).map(number);
+  const more = count - named.length;
+  return `${count === 1 ? "step" : "steps"} ${named.join(", ")}${more > 0 ? ` and ${number(more)} more` : ""}`;
+}
+
+/** Values without those that a log scale cannot show. */
+function positive(values) {
+  return values.map((value) => (value > 0 || value === null ? value : undefined));
 }
 
 /** Elapsed seconds, fractional below a minute. */
 function elapsed(seconds) {
   if (seconds === null || seconds === undefined) return "";
   return Math.abs(seconds) < 60 ? `${number(seconds)}s` : duration(seconds);
-}
-
-/** Bias-corrected exponential moving average. */
-function smooth(values, weight) {
-  if (!weight) return values;
-  let sum = 0;
-  let total = 0;
-  return values.map((value) => {
-    if (value === null || value === undefined) return value;
-    sum = weight * sum + (1 - weight) * value;
-    total = weight * total + (1 - weight);
-    return sum / total;
-  });
 }

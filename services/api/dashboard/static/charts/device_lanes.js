@@ -2,7 +2,7 @@
 
 import { requestRange } from "../core/api.js";
 import { h, keyed, show } from "../core/dom.js";
-import { bytes, duration, number } from "../core/format.js";
+import { bytes, duration, number, shortPercent } from "../core/format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000;
@@ -87,7 +87,7 @@ function gpuLane(id, samples) {
   return {
     name: id,
     points: found.map(({ time, percent, used, total }) => ({ time, use: percent / 100, memory: used / Math.max(1, total) })),
-    text: `computing ${number(Math.round(mean(found.map((one) => one.percent))))} % of the time, at most ${bytes(Math.max(...found.map((one) => one.used)))} of ${bytes(last.total)}`,
+    text: `computing ${shortPercent(mean(found.map((one) => one.percent / 100)))} of the time, at most ${bytes(Math.max(...found.map((one) => one.used)))} of ${bytes(last.total)}`,
     runs: null,
   };
 }

@@ -1,6 +1,7 @@
 // A job's metrics: values by step, and the time of each step.
 
 import { request, withQuery } from "../core/api.js";
+import { Means } from "./means.js";
 import { LATEST, Series } from "./series.js";
 
 const POINTS = 1000;
@@ -23,11 +24,15 @@ export class Metrics {
   constructor(capacity = CAPACITY) {
     this.capacity = capacity;
     this.series = new Map(); // a Series by name
+    this.means = new Map(); // Means by name
+    this.gone = new Map(); // the number of steps that were not finite, by name
+    this.loadedTo = 0; // the last step that the gateway has counted
     this.times = new Series(capacity);
     this.startedAt = null;
     this.jobId = null;
     this.isComplete = true; // whether no step was dropped
-    this.finer = new Map(); // series of the last requested range
+    this.finer = new Map(); // values by step of the last requested range, by name
+    this.finerMeans = new Map(); // its intervals, by name
     this.asked = null;
   }
 
@@ -36,18 +41,23 @@ export class Metrics {
     this.jobId = jobId;
     const found = await request(metricsPath(jobId), { signal });
     this.isComplete = found.complete;
-    for (const name of Object.keys(found.metrics)) this.series.delete(name);
-    this.keep(this.ingest(found));
-    if (!this.isComplete) {
-      let last = 0;
-      for (const values of this.series.values()) for (const step of values.keys()) last = Math.max(last, step);
-      this.keep(this.ingest(await request(metricsPath(jobId, { from_step: Math.max(1, last - LATEST + 1) }), { signal })));
+    for (const [name, curve] of Object.entries(found.metrics)) {
+      this.series.delete(name);
+      this.means.delete(name);
+      this.gone.set(name, curve.nonfinite_count ?? (curve.nonfinite_steps ?? []).length);
     }
+    this.keep(found);
+    for (const values of this.series.values()) for (const step of values.keys()) this.loadedTo = Math.max(this.loadedTo, step);
+    if (!this.isComplete) this.keep(await request(metricsPath(jobId, { from_step: Math.max(1, this.loadedTo - LATEST + 1) }), { signal }));
   }
 
-  /** Add values by step of each name. */
-  keep(found) {
-    for (const [name, values] of found) for (const [step, value] of values) this.put(name, step, value);
+  /** Add the curves of a response. */
+  keep({ metrics }) {
+    for (const [name, values] of this.ingest({ metrics })) for (const [step, value] of values) this.put(name, step, value);
+    for (const [name, curve] of Object.entries(metrics)) {
+      const known = this.means.get(name) ?? new Means(this.capacity);
+      this.means.set(name, known.refined(intervalsOf(curve)));
+    }
   }
 
   put(name, step, value) {
@@ -67,6 +77,7 @@ export class Metrics {
     const found = await request(metricsPath(this.jobId, range), { signal });
     if (rangeKey !== this.asked) return false;
     this.finer = this.ingest(found);
+    this.finerMeans = new Map(Object.entries(found.metrics).map(([name, curve]) => [name, intervalsOf(curve)]));
     return true;
   }
 
@@ -95,12 +106,29 @@ export class Metrics {
     if (Math.floor(this.times.get(step) ?? NaN) !== event.created_at) this.times.set(step, event.created_at);
     for (const [name, value] of Object.entries(values)) {
       if (value !== null && !Number.isFinite(value)) continue;
-      this.put(name, step, value); // a resumed job reports a step again
+      this.report(name, step, value);
     }
     return true;
   }
 
-  /** The steps at which a metric was not finite. */
+  /** Add a new value; a resumed job reports a step again. */
+  report(name, step, value) {
+    const before = this.series.get(name)?.get(step);
+    this.put(name, step, value);
+    if (!this.means.has(name)) this.means.set(name, new Means(this.capacity));
+    if (value === null) this.means.get(name).remove(step);
+    else this.means.get(name).add(step, value);
+    const isGone = value === null && before !== null && (before !== undefined || step > this.loadedTo);
+    const isBack = value !== null && before === null;
+    this.gone.set(name, (this.gone.get(name) ?? 0) + isGone - isBack);
+  }
+
+  /** How many steps have a value of a metric, also those that were left out. */
+  count(name) {
+    return this.means.get(name)?.count ?? 0;
+  }
+
+  /** The steps at which a metric was not finite; the first of each interval where steps were left out, see `gone`. */
   gaps(name) {
     const values = this.series.get(name) ?? new Map();
     return [...values].filter(([, value]) => value === null).map(([step]) => step);
@@ -109,15 +137,45 @@ export class Metrics {
   /** A metric's values by their position on an axis: step, or seconds since the job's start. */
   points(name, axis) {
     // Newer values win, as a resumed job reports steps again.
-    const values = new Map([...(this.finer.get(name) ?? []), ...this.series.get(name)]);
+    return this.placed(new Map([...(this.finer.get(name) ?? []), ...this.series.get(name)]), axis);
+  }
+
+  /** The moving average of all values of a metric by their position on an axis, and its gaps. */
+  smoothed(name, axis, weight) {
+    const means = this.means.get(name) ?? new Means(this.capacity);
+    const gaps = this.gaps(name).map((step) => [step, null]);
+    return this.placed(new Map([...gaps, ...means.refined(this.finerMeans.get(name) ?? []).smoothed(weight)]), axis);
+  }
+
+  /** Values by step at their positions on an axis. */
+  placed(values, axis) {
     if (axis === "step") return values;
     const timed = [...values].filter(([step]) => this.times.between(step) !== undefined).sort(([one], [other]) => one - other);
     // Rows reused from another job are older than this one.
     const start = Math.min(this.startedAt ?? Infinity, ...timed.slice(0, 1).map(([step]) => this.times.between(step)));
     let latest = 0;
-    return new Map(timed.map(([step, value]) => {
+    const places = spread(timed.map(([step]) => {
       latest = Math.max(latest, this.times.between(step) - start); // clocks can go backward, steps cannot
-      return [latest, value];
+      return latest;
     }));
+    return new Map(timed.map(([, value], index) => [places[index], value]));
   }
+}
+
+/** The intervals of a curve from the gateway; of one with all steps, each is one. */
+function intervalsOf({ steps, values, interval_ends: ends = [], interval_means: means, interval_counts: counts }) {
+  if (!ends.length) return steps.map((step, index) => ({ end: step, mean: values[index], count: 1 }));
+  return ends.map((end, index) => ({ end, mean: means[index], count: counts[index] }));
+}
+
+/** Times in order with those that are equal spread, as events know only the second: until the next time, at most one second. */
+function spread(times) {
+  const found = [...times];
+  for (let first = 0, next; first < times.length; first = next) {
+    next = first + 1;
+    while (next < times.length && times[next] === times[first]) next += 1;
+    const length = Math.min(1, (times[next] ?? Infinity) - times[first]);
+    for (let at = first + 1; at < next; at += 1) found[at] = times[first] + (length * (at - first)) / (next - first);
+  }
+  return found;
 }

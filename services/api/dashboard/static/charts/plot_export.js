@@ -8,11 +8,11 @@ const WIDTH = 800;
 const HEIGHT = 320;
 const MARGIN = 50;
 
-/** Buttons that save a plot; `read` returns its uPlot and `columns`, the names of its data. */
+/** Buttons that save a plot; `read` returns its uPlot, `columns`, the names of its data, and the `data` of a table. */
 export function saveButtons(name, read) {
   const save = (extension, build) => h("button", { type: "button", "aria-label": `Save ${name} as ${extension}`, onclick: async () => {
-    const { chart, columns } = read();
-    download(`${name.replace(/[^\w.-]+/g, "_")}.${extension.toLowerCase()}`, await build(chart, columns, name));
+    const { chart, columns, data } = read();
+    download(`${name.replace(/[^\w.-]+/g, "_")}.${extension.toLowerCase()}`, await build(chart, columns, name, data));
   } }, extension);
   return h("details", { class: "save" }, h("summary", { "aria-label": `Save ${name}` }, "Save"),
     h("div", { class: "row" }, save("PNG", png), save("SVG", svg), save("CSV", csv)));
@@ -35,8 +35,8 @@ function png(chart) {
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/png"); });
 }
 
-function csv(chart, columns) {
-  const rows = chart.data[0].map((_, at) => chart.data.map((values) => values[at] ?? "").join(","));
+function csv(chart, columns, name, data = chart.data) {
+  const rows = data[0].map((_, at) => data.map((values) => values[at] ?? "").join(","));
   return new Blob([[columns.map(quoted).join(","), ...rows, ""].join("\n")], { type: "text/csv" });
 }
 

@@ -37,9 +37,10 @@ async function repeated(load, signal, ended) {
 
 /** Fetch a successful response; throws ApiError. `ended` is the caller's own signal. */
 async function respond(path, init, ended) {
+  const asked = new Request(path, init); // throws where no such request can be sent
   let response;
   try {
-    response = await fetch(path, init);
+    response = await fetch(asked);
   } catch (error) {
     if (ended?.aborted) throw error;
     throw new ApiError(0, "the gateway is not responding");

@@ -8,7 +8,7 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "";
   const whole = Math.max(0, Math.round(seconds));
   const first = UNITS.findIndex(([, size]) => whole >= size);
-  if (first < 0) return "0s";
+  if (first < 0) return seconds > 0 ? "<1s" : "0s";
   const [unit, size] = UNITS[first];
   const next = UNITS[first + 1];
   const rest = next ? ` ${String(Math.floor((whole % size) / next[1])).padStart(2, "0")}${next[0]}` : "";
@@ -20,11 +20,30 @@ export function time(seconds) {
   return seconds === null || seconds === undefined ? "" : new Date(seconds * 1000).toLocaleString();
 }
 
-/** A number with at most four significant digits, or thousands separators. */
-export function number(value) {
+/** A number with at most four significant digits, or thousands separators: no digit before the point is rounded away. */
+export function number(value, digits = 4) {
   if (value === null || value === undefined) return "";
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
-  return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e5) return value.toExponential(digits - 2);
+  return size < 10 ** (digits - 1) ? String(Number(value.toPrecision(digits))) : Math.round(value).toLocaleString("en-US");
+}
+
+const MOST_DECIMALS = 12;
+
+/** A share in percent with at least so many decimals: it is 0 % or 100 % only if nothing or everything is meant. */
+export function percent(share, decimals = 1) {
+  for (let used = decimals; used < MOST_DECIMALS; used += 1) {
+    const text = (100 * share).toFixed(used);
+    const [shown, whole] = [Math.abs(Number(text)), Math.abs(share)];
+    if ((shown === 0) === (whole === 0) && (shown === 100) === (whole === 1)) return `${text}%`;
+  }
+  return `${100 * share}%`;
+}
+
+/** A share in percent, without a decimal that is 0. */
+export function shortPercent(share) {
+  return percent(share).replace(/\.0%$/, "%");
 }
 
 /** How many rows a list shows; "first" ones of more. */

@@ -24,7 +24,7 @@ export function savedViews(menu) {
   function write(views) {
     problem.textContent = "";
     try {
-      localStorage.setItem(KEY, JSON.stringify(views.slice(-MOST)));
+      localStorage.setItem(KEY, JSON.stringify(views));
     } catch {
       problem.textContent = "This browser keeps nothing; bookmark the address instead.";
     }
@@ -40,7 +40,12 @@ export function savedViews(menu) {
   const save = (event) => {
     event.preventDefault();
     const address = location.pathname + location.search;
-    write([...read().filter((one) => one.address !== address), { name: name.value.trim() || address, address }]);
+    const others = read().filter((one) => one.address !== address);
+    if (others.length >= MOST) {
+      problem.textContent = `No more than ${MOST} views are kept: remove one first.`;
+      return;
+    }
+    write([...others, { name: name.value.trim() || address, address }]);
     name.value = suggested = "";
   };
   menu.append(h("div", { class: "popup" }, h("form", { class: "row", onsubmit: save }, name, h("button", {}, "Save this view")), problem, list));

@@ -3,7 +3,7 @@
 import { latestOf, request, withQuery } from "../core/api.js";
 import { kindOf } from "./data_kind.js";
 import { field, h } from "../core/dom.js";
-import { bytes, duration, number, oneDirection, time } from "../core/format.js";
+import { bytes, duration, number, oneDirection, time, words } from "../core/format.js";
 import { modelForm } from "./model_form.js";
 
 const LISTED = 100;
@@ -12,10 +12,10 @@ const GOLD_REWARD = { name: "answer", reward: { type: "exact" } };
 
 /**
  * The choices, a forecast of the request, and, where there is no model, a form that adds one. `choose`
- * is called with the fields that changed.
+ * is called with a function from the request to the fields that change.
  */
 export function simpleStart(path, chosen, choose, signal) {
-  const model = h("select", { onchange: () => choose({ model: model.value || undefined }) });
+  const model = h("select", { onchange: () => choose(() => ({ model: model.value || undefined })) });
   const file = h("select", { onchange: () => chooseFile() });
   const detected = h("p", { class: "quiet", role: "status" });
   const forecast = h("p", { role: "status", class: "forecast" });
@@ -26,13 +26,16 @@ export function simpleStart(path, chosen, choose, signal) {
   const chooseFile = latestOf(async (latest) => {
     detected.textContent = "";
     if (!file.value) {
-      choose({ training_file: undefined });
+      choose(() => ({ training_file: undefined }));
       return;
     }
     const { data } = await request(withQuery(`/v1/files/${file.value}/rows`, { limit: FIRST_ROWS }), { signal: latest });
     const kind = kindOf(data.map((row) => row.value));
-    choose({ training_file: file.value, ...methodOf(kind) });
-    if (kind) detected.textContent = `The rows look like ${kind.text}${methodOf(kind).method ? "; the method was chosen accordingly" : ""}.`;
+    choose(({ method }) => {
+      const { change, said } = methodFor(kind, method);
+      detected.textContent = kind ? `The rows look like ${kind.text}${said}.` : "";
+      return { training_file: file.value, ...change };
+    });
   }, (error) => { detected.textContent = error.message; }, signal);
 
   async function load() {
@@ -60,6 +63,10 @@ export function simpleStart(path, chosen, choose, signal) {
     /** Take note of the current request, null while it is invalid; `isChosen`: by the choices here. */
     update(body, isChosen) {
       current = body;
+      if (body !== null) {
+        setChosen(model, body.model);
+        setChosen(file, body.training_file);
+      }
       forecast.textContent = "";
       const isComplete = Boolean(body?.model && body?.training_file);
       again.hidden = !isComplete;
@@ -76,10 +83,23 @@ function fill(control, options, chosen) {
   control.value = kept;
 }
 
-function methodOf(kind) {
-  if (!kind) return {};
-  if (kind.method) return kind.method === "supervised" ? { method: undefined } : { method: { type: kind.method } };
-  return kind.name === "prompts" ? { method: { type: "reinforcement", reinforcement: { rewards: [GOLD_REWARD] } } } : {};
+/** Choose a value that may be none of the options. */
+function setChosen(control, value) {
+  const wanted = typeof value === "string" ? value : "";
+  if (control.value === wanted) return;
+  if (![...control.options].some((option) => option.value === wanted)) control.append(h("option", { value: wanted }, wanted || "choose"));
+  control.value = wanted;
+}
+
+/** What changes where the method of the request does not read the rows, and what is said of it. */
+function methodFor(kind, method) {
+  const type = method?.type ?? "supervised";
+  if (!kind?.readers.length || kind.readers.includes(type)) return { change: {}, said: "" };
+  const begin = kind.name === "prompts" ? { type: "reinforcement", reinforcement: { rewards: [GOLD_REWARD] } } : { type: kind.method };
+  if (begin.type === null) return { change: {}, said: `, which the method ${words(type)} does not read: choose another method` };
+  const left = Object.keys(method?.[type] ?? {}).length ? `; the settings of ${words(type)} were left out` : "";
+  const change = { method: begin.type === "supervised" ? undefined : begin };
+  return { change, said: method ? `; the method was changed from ${words(type)} to ${words(begin.type)}${left}` : "; the method was chosen accordingly" };
 }
 
 function partsOf({ method, memory_estimate: memory, seconds, based_on: basis, queued_jobs: queued }) {

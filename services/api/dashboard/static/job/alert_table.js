@@ -1,10 +1,8 @@
 // Alerts in a table: what raised each, the value with the bound that it crossed, and for how long.
 
 import { h, table } from "../core/dom.js";
-import { duration, number, time, words } from "../core/format.js";
+import { duration, number, shortPercent as percent, time, words } from "../core/format.js";
 import { namedJob } from "./named.js";
-
-const percent = (share) => `${number(Math.round(1000 * share) / 10)}%`;
 
 /** How the value and the bound of a rule are written; others are numbers. */
 const UNITS = {

@@ -153,6 +153,6 @@ function rolloutResults({ trajectories, prompts, reward, left_out: lost, left_ou
 /** A mean with its confidence interval, if any. */
 function estimate({ mean, ci95 }, share) {
   if (mean === null) return "nothing graded";
-  const ends = interval(ci95, (end) => metricValue(end, share));
+  const ends = interval(ci95, (end, more) => metricValue(end, share, more));
   return `${metricValue(mean, share)}${ends ? ` (95% CI ${ends})` : ""}`;
 }

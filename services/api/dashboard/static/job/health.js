@@ -1,12 +1,11 @@
 // The health of a job: whether its metrics and counts look as if the work made sense, whatever its status.
 
 import { h, show } from "../core/dom.js";
-import { duration, isFinal, number } from "../core/format.js";
+import { duration, isFinal, number, shortPercent as percent } from "../core/format.js";
 
 const WINDOW = 20; // steps
 const STALL_STEPS = 10;
 const MIN_STALL_SECONDS = 600;
-const percent = (share) => `${number(Math.round(1000 * share) / 10)}%`;
 
 /** Shares of samples, groups or steps: the mean over the latest steps, and from where it is noted. */
 const SHARES = [

@@ -10,7 +10,7 @@ export function mainNumber({ main_number: found }) {
   if (!found) return null;
   const share = found.share;
   const shown = found.not_finite ? "not finite" : share ? value(found.value, true) : number(found.value);
-  const ends = interval(found.ci95, (end) => value(end, share));
+  const ends = interval(found.ci95, (end, more) => value(end, share, more));
   return h("span", { class: "number" }, h("span", { class: "quiet" }, `${words(found.name)} `), h("strong", { class: found.not_finite ? "error" : null }, shown),
     ends ? h("span", { class: "quiet" }, ` ${ends}`) : null, sparkline(found.recent ?? []),
     found.nothing_learned ? h("span", { class: "doubt", title: "In half of its latest steps or more, groups had equal rewards or the gradient was zero." }, "▲ nothing learned") : null);

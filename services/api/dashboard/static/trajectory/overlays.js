@@ -1,10 +1,10 @@
 // Token overlays of a trajectory: one value per token, in color levels with a legend.
 
-import { number } from "../core/format.js";
+import { number, percent as inPercent } from "../core/format.js";
 
 const percent = (logProb) => {
-  const share = 100 * Math.exp(logProb);
-  return `${share >= 1 ? share.toFixed(share > 99 ? 2 : 1) : share.toPrecision(2)}%`;
+  const share = Math.exp(logProb);
+  return share >= 0.01 ? inPercent(share, share > 0.99 ? 2 : 1) : `${(100 * share).toPrecision(2)}%`;
 };
 const nats = (value) => `${number(value)} nats`;
 

@@ -8,14 +8,15 @@ import { tellWait } from "../job/serving_wait.js";
 const SUGGESTED_MODELS = 100;
 const MAX_TOKENS = 1024;
 const ASK_AGAIN_MS = 1000;
+const OF_MODEL = "default"; // in the URL: a setting that is left to the model
 
 export async function chatView({ place, signal, query, setQuery }) {
   const columns = [column("Model", query.get("model"), changed, answered)];
   const sides = h("div", { class: "sides" });
   const same = h("div");
   const system = h("input", { value: query.get("system") ?? "", onchange: changed });
-  const temperature = h("input", { type: "number", min: 0, max: 2, step: 0.1, value: query.get("temperature") ?? "0.7", onchange: changed });
-  const maxTokens = h("input", { type: "number", min: 1, step: 1, value: query.get("max_tokens") ?? MAX_TOKENS, onchange: changed });
+  const temperature = h("input", { type: "number", min: 0, max: 2, step: 0.1, value: given(query, "temperature", 0.7), onchange: changed });
+  const maxTokens = h("input", { type: "number", min: 1, step: 1, value: given(query, "max_tokens", MAX_TOKENS), onchange: changed });
   const message = h("textarea", { rows: 3, onkeydown: sendByEnter });
   const send = h("button", { type: "submit", class: "primary" }, "Send");
   const stop = h("button", { type: "button", hidden: true, onclick: stopAll }, "Stop");
@@ -26,7 +27,7 @@ export async function chatView({ place, signal, query, setQuery }) {
   let stopping = new AbortController();
 
   function changed() {
-    const parameters = { temperature: temperature.value, max_tokens: maxTokens.value, system: system.value };
+    const parameters = { temperature: temperature.value || OF_MODEL, max_tokens: maxTokens.value || OF_MODEL, system: system.value };
     setQuery({ model: columns[0].model, other: columns[1]?.model ?? "", ...parameters });
     const body = { model: columns[0].model || "MODEL", messages: [{ role: "user", content: "Hello" }] };
     show(same, sameBy(`/v1/chat/completions --json '${JSON.stringify(body)}'`, `temper chat ${columns[0].model || "MODEL"}`));
@@ -63,7 +64,8 @@ export async function chatView({ place, signal, query, setQuery }) {
 
   /** Send a text to one side, independently of the other. */
   async function answered(side, text) {
-    const options = { temperature: Number(temperature.value), max_tokens: Number(maxTokens.value) };
+    const options = Object.fromEntries(Object.entries({ temperature, max_tokens: maxTokens })
+      .filter(([, input]) => input.value !== "").map(([name, input]) => [name, Number(input.value)]));
     count(1);
     await side.ask(text, system.value, options, AbortSignal.any([stopping.signal, signal]));
     count(-1);
@@ -88,6 +90,12 @@ export async function chatView({ place, signal, query, setQuery }) {
     same);
   draw();
   changed();
+}
+
+/** A setting from the URL; empty where the model's own is wanted. */
+function given(query, name, usual) {
+  const found = query.get(name) ?? String(usual);
+  return found === OF_MODEL ? "" : found;
 }
 
 /** One model and its side of the conversation; `answered` sends a text to a side. */

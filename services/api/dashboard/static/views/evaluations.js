@@ -137,7 +137,7 @@ const columns = (chosen, choose) => ({
   Benchmark: benchmarkOf,
   "Main metric": ({ main }) => main && metric(main),
   Value: ({ main }) => main && mainValue(main),
-  "95% CI": ({ main }) => interval(main?.ci95, (end) => value(end, main.share)),
+  "95% CI": ({ main }) => interval(main?.ci95, (end, more) => value(end, main.share, more)),
   Correct: (one) => one.metrics && correctOf(one.metrics),
   Ungraded: (one) => number(one.metrics?.errors),
   "Cut off": (one) => number(one.metrics?.cut_off),
@@ -164,7 +164,7 @@ const compared = (baseline, names) => ({
   "Baseline mean": (one) => side(one, "baseline"),
   "Candidate mean": (one) => side(one, "candidate"),
   Difference: (one) => difference(one.difference, one),
-  "95% CI": (one) => interval(one.ci95, (end) => difference(end, one)),
+  "95% CI": (one) => interval(one.ci95, (end, more) => difference(end, one, more)),
   "Adjusted p": (one) => (one.p_adjusted === 0 ? "< 1e-300" : number(one.p_adjusted)),
   Better: (one) => one.better ?? "neither, at 5%",
   Gained: (one) => changed(baseline, one, one.gained, one.gained_items),
@@ -195,8 +195,8 @@ function side(one, name) {
   return one.better === name ? h("strong", { class: "better" }, mean) : mean;
 }
 
-function difference(found, one) {
-  return signedValue(found, one.value === "correct");
+function difference(found, one, more = 0) {
+  return signedValue(found, one.value === "correct", more);
 }
 
 /** The number of changed items, and their rows with links to both answers. */

@@ -10,6 +10,11 @@ export function signInView(place, signedIn) {
   async function submit(event) {
     event.preventDefault();
     problem.textContent = "";
+    const [strange] = key.value.trim().match(/[^\u0000-\u00ff]/u) ?? [];
+    if (strange) {
+      problem.textContent = `A key cannot have the character ${JSON.stringify(strange)}: copy it again.`;
+      return;
+    }
     try {
       await request("/ui/session", { method: "POST", headers: { Authorization: `Bearer ${key.value.trim()}` } });
     } catch (error) {

@@ -39,7 +39,7 @@ export async function startView({ place, signal, query, go }, name) {
   const command = h("pre", { tabindex: "0", role: "region", "aria-label": "Request as CLI commands" });
   const submit = h("button", { type: "submit", class: "primary" }, "Start");
   const context = { description, changed, lists: {} };
-  const simple = name === "fine-tune" ? simpleStart(FORECAST, given(query, start), (chosen) => fill({ ...form.read([]), ...chosen }, true), signal) : null;
+  const simple = name === "fine-tune" ? simpleStart(FORECAST, given(query, start), choose, signal) : null;
   let form = null;
   let begun = start.begin;
   let retractMessages = () => {}; // removes the field messages
@@ -58,6 +58,11 @@ export async function startView({ place, signal, query, go }, name) {
     curl.textContent = `curl ${location.origin}${KINDS[start.kind].path} --json @- <<'END'\n${json(body, 2)}\nEND`;
     command.textContent = `cat > job.json <<'END'\n${json({ kind: start.kind, ...body }, 2)}\nEND\ntemper submit job.json`;
     return body;
+  }
+
+  function choose(change) {
+    const body = form.read([]);
+    fill({ ...body, ...change(body) }, true);
   }
 
   function fill(value, isChosen) {

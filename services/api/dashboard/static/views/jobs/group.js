@@ -52,7 +52,7 @@ export function groupView({ place, signal, query, setQuery }) {
     await Promise.all(jobs.map((job) => read(job)));
     problem.textContent = "";
     draw(jobs, hasMore);
-    return jobs.some((job) => !isFinal(job)) || !jobs.length;
+    return jobs.some((job) => !isFinal(job) || job.status === "failed") || !jobs.length; // a failed one may be retried
   }
 
   /** The last value of the chosen metric of a job; of one that has ended, only once. */

@@ -29,6 +29,7 @@ import { waiting } from "../../job/waiting.js";
 import { liveStatus, progress } from "./jobs.js";
 
 const REFRESH_SECONDS = 1;
+const ENDED_SECONDS = 10;
 const MOST_EVENTS = 500;
 const LATEST = 100;
 const FILES_SHOWN = 100;
@@ -111,8 +112,19 @@ export async function jobView({ place, signal, query, setQuery, go }, id) {
       phases.add(event);
       take(event, metrics, draw, lines);
     };
+    // Another tab, or a command, may retry a job that has failed; no other ends as something else.
+    const awaitRetry = (ended) => poll(ENDED_SECONDS, async () => {
+      const { status, attempt } = await request(`/v1/jobs/${id}`, { signal: ends });
+      const isSame = status === ended.status && attempt === ended.attempt;
+      if (!isSame) watch().catch((error) => tell(error.message));
+      return isSame;
+    }, () => {}, ends);
     lines.replaceChildren();
-    poll(REFRESH_SECONDS, () => refresh(id, { state, about, failed, next, actions, health, audit, attempts, details, links, lineage, files, log, lanes, phases, metrics }, job.kind, ends), (error) => tell(error.message), ends);
+    const load = () => refresh(id, { state, about, failed, next, actions, health, audit, attempts, details, links, lineage, files, log, lanes, phases, metrics }, job.kind, ends);
+    poll(REFRESH_SECONDS, () => load().then((found) => {
+      if (found.status === "failed") awaitRetry(found);
+      return !isFinal(found);
+    }), (error) => tell(error.message), ends);
     // Events before curves, so that no metric falls between them; the curves of a long job also take
     // longest to load.
     const latest = await latestEvents(id, LATEST, ends);
@@ -148,7 +160,7 @@ function write(event, lines) {
   });
 }
 
-/** Load the job again; returns false once it has ended and everything is shown. */
+/** Load the job again and show everything; returns it. */
 async function refresh(id, parts, kind, signal) {
   const job = await request(`/v1/jobs/${id}`, { signal });
   parts.metrics.startedAt = job.started_at;
@@ -174,7 +186,7 @@ async function refresh(id, parts, kind, signal) {
   show(parts.files, table("Files in the job's folder", FILES(id), artifacts.data, "No files yet."));
   await parts.log.update(await sizeOf(LOG, path, artifacts, signal), signal);
   await parts.lanes.update(await sizeOf(UTILIZATION, path, artifacts, signal), signal);
-  return !isFinal(job);
+  return job;
 }
 
 /** The size of a file, which may be beyond the first page of files; 0 if there is none. */
