@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from sqlalchemy import update
 
 from services.contracts.jobs import JobStatus
@@ -231,6 +231,35 @@ def test_retry_after_an_interruption_discards_the_partial_answer(
     say(page, "on")
     expect(answers.locator("pre").last).to_have_text("one two")
     assert last_messages(engine) == (["half", "one ", "on"] if begun else ["on"])
+
+
+def test_an_emptied_setting_is_left_to_the_model(
+    page: Page, models: tuple[str, ServingWorker]
+) -> None:
+    asked: list[dict[str, object]] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        piece = {"choices": [{"delta": {"content": "one"}, "finish_reason": "stop"}]}
+        route.fulfill(body=event(piece) + "data: [DONE]\n\n")
+
+    page.route("**/v1/chat/completions", answer)
+    page.goto(f"{models[0]}/ui/chat?model=fourth")
+    page.get_by_label("Temperature").fill("")
+    page.get_by_label("Max tokens").fill("7")
+    page.get_by_label("Max tokens").press("Tab")
+    page.reload()
+    expect(page.get_by_label("Temperature")).to_have_value("")
+    say(page, "hello")
+    expect(page.locator(".assistant pre")).to_have_text("one")
+    assert "temperature" not in asked[0]
+    assert asked[0]["max_tokens"] == 7
+
+    page.get_by_label("Message").fill("a long message")
+    page.evaluate("document.querySelector('a[href=\"#main\"]').click()")
+    expect(page).to_have_url(re.compile("#main$"))
+    expect(page.locator(".assistant pre")).to_have_text("one")
+    expect(page.get_by_label("Message")).to_have_value("a long message")
 
 
 def test_a_conversation_cleared_during_an_answer_starts_empty(

@@ -38,6 +38,9 @@ def signed_in(url: str) -> Iterator[httpx.Client]:
 
 def test_a_browser_signs_in_and_out(page: Page, locked: str) -> None:
     page.goto(f"{locked}/ui")
+    page.get_by_label("API key").fill("temper\u2013key")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text('cannot have the character "\u2013"')
     sign_in(page)
 
     expect(page.get_by_text("No jobs yet.")).to_be_visible()

@@ -57,6 +57,37 @@ def test_a_fine_tune_is_started_from_a_form(page: Page, gateway: GatewayClient) 
     assert {name: started[name] for name in asked} == asked
 
 
+def test_choosing_data_keeps_a_method_that_reads_it(page: Page, gateway: GatewayClient) -> None:
+    gateway.submit("succeed")  # registers the model
+    rows = {
+        "pairs": {"prompt": "1+1=", "chosen": "2", "rejected": "3"},
+        "talks": {
+            "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        },
+    }
+    files = {}
+    for name, row in rows.items():
+        sent = {"file": (f"{name}.jsonl", json.dumps(row).encode())}
+        made = gateway.http.post("/v1/files", files=sent, data={"purpose": "fine-tune"})
+        files[name] = made.json()["id"]
+    open_form(page, gateway, "fine-tune")
+    page.get_by_label("Start from").select_option(label="Full fine-tuning, with a validation file")
+    method = body_in(page, "Request as curl")["method"]
+    status = page.get_by_role("status")
+    page.get_by_label("Training data").select_option(files["talks"])
+    expect(status.filter(has_text="The rows look like demonstrations")).to_be_visible()
+    assert body_in(page, "Request as curl")["method"] == method
+
+    page.get_by_label("Training data").select_option(files["pairs"])
+    said = "the method was changed from supervised to dpo; the settings of supervised were left out"
+    expect(status.filter(has_text=said)).to_be_visible()
+    assert body_in(page, "Request as curl")["method"] == {"type": "dpo"}
+    page.get_by_role("textbox", name="model (required)", exact=True).fill("another")
+    expect(page.get_by_label("Base model")).to_have_value("another")
+    page.get_by_role("textbox", name="seed", exact=True).fill("9007199254740993")
+    expect(page.get_by_text("an integer beyond 2^53 would be rounded")).to_be_visible()
+
+
 @pytest.mark.parametrize("name", PATHS)
 def test_a_form_holds_every_example_of_the_description(
     page: Page, gateway: GatewayClient, name: str

@@ -170,10 +170,36 @@ def test_a_group_shows_the_advantages_of_a_training_step(
     for sample, told in ((0, "reward 1, answered, advantage +0.75"), (1, "advantage -0.75")):
         expect(page.get_by_role("region", name=f"Prompt 0, sample {sample}")).to_contain_text(told)
     page.get_by_text("Equivalent curl and CLI commands").first.click()
-    expect(page.get_by_text(f"temper traj {job} --prompt 0 -n 100")).to_be_visible()
+    expect(page.get_by_text(f"temper traj {job} --prompt 0 --step 1 -n 100")).to_be_visible()
 
     open_view(page, gateway, f"/ui/jobs/{job}/trajectories/traj-1-0")
     expect(group.filter(has_text="this one")).to_have_text(re.compile(r"^this one 0.25\+02"))
+
+
+def test_a_group_is_that_of_the_step_of_a_sample(
+    page: Page, gateway: GatewayClient, job: str
+) -> None:
+    big = call(arguments={"n": 9007199254740993})
+    job_id = rollout_with(gateway, [big])
+    folder = gateway.home / "jobs" / job_id
+    with IndexedLog(folder) as log, UpdateLog(folder, keep=0) as updates:
+        for draw in range(10):
+            names = [f"traj-0-{draw}-{sample}" for sample in range(16)]
+            for sample, name in enumerate(names):
+                drawn = trajectory(0, sample, reward=float(sample % 4 == 0), calls=[big])
+                log.append(drawn.model_copy(update={"id": name}))
+            updates.append(draw + 1, names, None)
+    open_view(page, gateway, f"/ui/jobs/{job_id}/trajectories/traj-0-0-12")
+
+    expect(page.get_by_role("heading", name="16 samples of this prompt in step 1")).to_be_visible()
+    own = page.get_by_role("region", name="The group").get_by_role("row", name="this one")
+    expect(own).to_have_text(re.compile(r"^this one 1\+0\.751"))
+    expect(page.get_by_text('"n": 9007199254740993')).to_be_visible()
+    open_view(page, gateway, f"/ui/jobs/{job_id}/trajectories?text=answer")
+    expect(page.get_by_role("region", name="The first 100 trajectories")).to_be_visible()
+    expect(page.get_by_text("The rewards are counted without the text filter.")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_role("region", name="161 trajectories", exact=True)).to_be_visible()
 
 
 def test_a_trajectory_is_downloaded_as_the_api_returns_it(

@@ -100,6 +100,46 @@ def test_a_job_is_cloned_with_changes(page: Page, gateway: GatewayClient) -> Non
     assert (made["seed"], made["metadata"]) == (8, {"team": "red"})
 
 
+def test_a_clone_and_a_sweep_keep_nulls_and_all_digits(page: Page, gateway: GatewayClient) -> None:
+    gateway.submit("succeed")  # registers the model
+    prompt = {"question": "1+1=", "gold": 12345678901234567890, "weight": 1.0}
+    body = {"model": "base", "prompts": [prompt], "seed": None}
+    made = gateway.http.post("/v1/rollouts", json=body).json()["id"]
+    asked = gateway.http.get(f"/v1/jobs/{made}/request").text
+    open_view(page, gateway, f"/ui/jobs/{made}/clone")
+    expect(page.get_by_text("No changes yet.")).to_be_visible()
+    page.get_by_role("button", name="Submit").click()
+    expect(page).to_have_url(re.compile("/ui/jobs/rollout-[0-9a-z]+$"))
+    assert page.url.rpartition("/")[2] != made
+    assert gateway.http.get(f"/v1/jobs/{page.url.rpartition('/')[2]}/request").text == asked
+
+    open_view(page, gateway, f"/ui/jobs/{made}/sweep")
+    page.get_by_label("Name of the sweep").fill("exact")
+    page.get_by_label("Field to vary").fill("samples_per_prompt")
+    page.get_by_label("Values, separated by commas").fill("2, 3")
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("columnheader", name="samples_per_prompt")).to_be_visible()
+    for each in gateway.http.get("/v1/jobs?metadata=sweep=exact").json()["data"]:
+        swept = gateway.http.get(f"/v1/jobs/{each['id']}/request").json()["body"]
+        assert (swept["seed"], swept["prompts"]) == (None, [prompt])
+
+
+def test_a_job_that_is_retried_elsewhere_is_live_again(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("fail")
+    gateway.wait_until(job_id, "failed")
+    page.clock.install()
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    expect(page.get_by_role("button", name="retry")).to_be_visible()
+    assert gateway.http.post(f"/v1/jobs/{job_id}/retry").status_code == 200
+    rows = page.get_by_role("region", name="Latest first").get_by_role("row")
+
+    for _ in range(100):
+        page.clock.run_for(1000)
+        if rows.count() == 3:
+            break
+    expect(rows).to_have_count(3)
+
+
 def test_a_job_shows_its_attempts_with_workers_and_outcomes(
     page: Page, gateway: GatewayClient
 ) -> None:

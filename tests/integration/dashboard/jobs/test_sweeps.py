@@ -60,9 +60,55 @@ def test_a_sweep_is_started_and_its_best_job_comes_first(
     assert violations(page) == []
 
 
+def test_a_group_ranks_one_metric_in_its_direction(page: Page, gateway: GatewayClient) -> None:
+    label = {"metadata": {"set": "mixed"}}
+    methods = [
+        {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 5}}},
+        {"type": "dpo", "dpo": {"hyperparameters": {"n_epochs": 2}}},
+        {"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 4}}},
+    ]
+    jobs = [gateway.submit("succeed", method=each, **label) for each in methods]
+    listed = gateway.http.get("/v1/jobs?metadata=set=mixed").json()
+    score = {"name": "mean_score", "value": 2, "direction": "minimize", "recent": []}
+    numbers = {
+        jobs[0]: score | {"value": 9},
+        jobs[1]: score,
+        jobs[2]: {"name": "loss", "value": 0.1, "direction": "minimize", "recent": []},
+    }
+    for each in listed["data"]:
+        each["main_number"] = numbers[each["id"]]
+    page.route("**/v1/jobs?*", lambda route: route.fulfill(json=listed))
+    open_view(page, gateway, "/ui/group?metadata=set=mixed")
+
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_contain_text(jobs[1])
+    expect(rows.first).to_contain_text("best")
+    expect(page.get_by_text("best", exact=True)).to_have_count(1)
+    expect(rows.last).to_contain_text(jobs[2])
+    head = page.get_by_role("columnheader")
+    expect(head.filter(has_text="mean_score (lower is better)")).to_be_visible()
+    for method, told in (("supervised", ["", "5.0", "4.0"]), ("dpo", ["2.0", "", ""])):
+        name = f"method.{method}.hyperparameters.n_epochs"
+        place = head.all_inner_texts().index(name)
+        cells = [row.locator("td").nth(place).inner_text() for row in rows.all()]
+        assert cells == told
+    numbers[jobs[1]]["not_finite"] = True
+    page.reload()
+    expect(rows.first).to_contain_text(jobs[0])
+    expect(rows.filter(has_text=jobs[1])).to_contain_text("mean score not finite")
+
+
 def test_a_view_is_saved_and_its_link_reproduces_it(page: Page, gateway: GatewayClient) -> None:
     open_view(page, gateway, "/ui?status=failed&kind=evaluation")
     menu = page.locator("#saved-views")
+    full = [{"name": f"view {number}", "address": f"/ui?text={number}"} for number in range(50)]
+    keep = "views => localStorage.setItem('temper-views', JSON.stringify(views))"
+    page.evaluate(keep, full)
+    menu.evaluate("menu => { menu.open = true; menu.querySelector('input').value = 'One more'; }")
+    menu.get_by_role("button", name="Save this view").click()
+    expect(menu.get_by_role("alert")).to_contain_text("No more than 50 views are kept")
+    assert page.evaluate("JSON.parse(localStorage.getItem('temper-views'))") == full
+    page.evaluate(keep, [])
     # Typed before the browser tells that the menu is open, which it does a moment later.
     menu.evaluate(
         "menu => { menu.open = true; menu.querySelector('input').value = 'My failures'; }"

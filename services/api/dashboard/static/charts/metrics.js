@@ -47,8 +47,14 @@ export class Metrics {
       this.gone.set(name, curve.nonfinite_count ?? (curve.nonfinite_steps ?? []).length);
     }
     this.keep(found);
-    for (const values of this.series.values()) for (const step of values.keys()) this.loadedTo = Math.max(this.loadedTo, step);
-    if (!this.isComplete) this.keep(await request(metricsPath(jobId, { from_step: Math.max(1, this.loadedTo - LATEST + 1) }), { signal }));
+    this.loadedTo = this.lastStep();
+    if (this.isComplete) return;
+    this.keep(await request(metricsPath(jobId, { from_step: Math.max(1, this.loadedTo - LATEST + 1) }), { signal }));
+    this.loadedTo = this.lastStep();
+  }
+
+  lastStep() {
+    return Math.max(0, ...[...this.series.values()].map((values) => [...values.keys()].at(-1) ?? 0));
   }
 
   /** Add the curves of a response. */
