@@ -71,7 +71,9 @@ def test_choosing_data_keeps_a_method_that_reads_it(page: Page, gateway: Gateway
         made = gateway.http.post("/v1/files", files=sent, data={"purpose": "fine-tune"})
         files[name] = made.json()["id"]
     open_form(page, gateway, "fine-tune")
-    page.get_by_label("Start from").select_option(label="Full fine-tuning, with a validation file")
+    page.get_by_label("Start from").select_option(
+        label="Full fine-tuning, with a validation file and metadata"
+    )
     method = body_in(page, "Request as curl")["method"]
     status = page.get_by_role("status")
     page.get_by_label("Training data").select_option(files["talks"])
@@ -82,7 +84,7 @@ def test_choosing_data_keeps_a_method_that_reads_it(page: Page, gateway: Gateway
     said = "the method was changed from supervised to dpo; the settings of supervised were left out"
     expect(status.filter(has_text=said)).to_be_visible()
     assert body_in(page, "Request as curl")["method"] == {"type": "dpo"}
-    page.get_by_role("textbox", name="model (required)", exact=True).fill("another")
+    page.get_by_label("model (required)", exact=True).fill("another")
     expect(page.get_by_label("Base model")).to_have_value("another")
     page.get_by_role("textbox", name="seed", exact=True).fill("9007199254740993")
     expect(page.get_by_text("an integer beyond 2^53 would be rounded")).to_be_visible()

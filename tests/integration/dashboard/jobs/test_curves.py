@@ -277,7 +277,11 @@ def test_every_curve_is_drawn_whatever_its_values(
 def test_what_a_chart_leaves_out_is_said(
     page: Page, gateway: GatewayClient, job: str, tmp_path: Path
 ) -> None:
-    curves = {"loss": drawn([0.0, 1.0] * 10), "gone": drawn([1.0, 2.0, *[None] * 3])}
+    curves = {
+        "loss": drawn([1, 2]),
+        "flips": drawn([0.0, 1.0] * 10),
+        "gone": drawn([1.0, 2.0, *[None] * 3]),
+    }
     curves["gone"] |= {"nonfinite_steps": [2], "nonfinite_count": 9000}
     page.route(f"**/v1/jobs/{job}/metrics?*", lambda route: route.fulfill(json={"metrics": curves}))
     open_view(page, gateway, f"/ui/jobs/{job}?scale=log")
@@ -285,13 +289,13 @@ def test_what_a_chart_leaves_out_is_said(
     expect(chart(page, "gone")).to_contain_text("NaN or infinite at steps 2 and 8,999 more")
     expect(chart(page, "gone")).to_contain_text("gone not finite")
     hidden = "A log scale cannot show 10 of 20 points, which are 0 or less"
-    expect(chart(page, "loss").get_by_text(hidden)).to_be_visible()
+    expect(chart(page, "flips").get_by_text(hidden)).to_be_visible()
     expect(chart(page, "gone").get_by_text("A log scale cannot")).to_be_hidden()
-    chart(page, "loss").get_by_text("Save", exact=True).click()
+    chart(page, "flips").get_by_text("Save", exact=True).click()
     with page.expect_download() as found:
-        page.get_by_role("button", name="Save loss as CSV").click()
-    found.value.save_as(tmp_path / "loss.csv")
-    assert (tmp_path / "loss.csv").read_text().splitlines()[:3] == ['"step","loss"', "0,0", "1,1"]
+        page.get_by_role("button", name="Save flips as CSV").click()
+    found.value.save_as(tmp_path / "flips.csv")
+    assert (tmp_path / "flips.csv").read_text().splitlines()[:3] == ['"step","flips"', "0,0", "1,1"]
 
 
 INK = """(canvas) => {
