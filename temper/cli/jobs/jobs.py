@@ -28,6 +28,9 @@ LabelFilter = Annotated[
 ]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
 StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs with this status.")]
+ModelFilter = Annotated[
+    str | None, typer.Option(help="Only jobs that work with this model, or made it; its whole id.")
+]
 TextFilter = Annotated[
     str | None,
     typer.Option(
@@ -55,6 +58,7 @@ def ps(
     kind: KindFilter = None,
     metadata: LabelFilter = None,
     text: TextFilter = None,
+    model: ModelFilter = None,
     most: Limit = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,7 +69,9 @@ def ps(
     labels = parse_metadata(metadata)
     try:
         with connect() as client:
-            page = client.jobs.page(kind=kind, status=status, metadata=labels, text=text, most=most)
+            page = client.jobs.page(
+                kind=kind, status=status, metadata=labels, text=text, model=model, most=most
+            )
             services = client.services()
     except Unreachable:
         note_disturbed(out, local_services())  # one of them may be the gateway

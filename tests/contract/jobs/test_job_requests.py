@@ -54,6 +54,12 @@ def test_the_request_of_a_job_can_be_submitted_again(
 
     again = http.get(f"/v1/jobs/{second.json()['id']}/request").json()
     assert again == made
+    if isinstance(model := made["body"].get("model"), str):
+        listed = {
+            each["id"] for each in http.get("/v1/jobs", params={"model": model}).json()["data"]
+        }
+        assert {first.json()["id"], second.json()["id"]} <= listed
+        assert http.get("/v1/jobs", params={"model": f"{model}-2"}).json()["data"] == []
 
 
 def test_an_unknown_job_has_no_request(http: httpx.Client) -> None:

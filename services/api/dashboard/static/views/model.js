@@ -40,7 +40,7 @@ export async function modelView({ place, signal, query, go }) {
     actions(path, id, signal, go),
     h("section", {}, h("h2", {}, "Evaluations and other jobs with this model"), jobs),
     ...(model.lineage && !model.lineage.merged ? [h("section", {}, h("h2", {}, "Checkpoints of its training"), checkpoints)] : []),
-    sameBy(path, `temper models show ${json(id)}`),
+    sameBy(path, `temper models show ${json(id)}\ntemper ps --model ${json(id)}`),
   );
   const found = await request(withQuery("/v1/jobs", { model: id, limit: JOBS }), { signal });
   show(jobs, table(found.has_more ? `The latest ${JOBS} jobs` : counted(found.data.length, "job", "jobs"), JOB_COLUMNS, found.data, "No jobs yet."));
