@@ -135,9 +135,11 @@ class DownsampledCurve:
             part = points[begin:end]
             chosen = (0, int(part.argmin()), int(part.argmax()), len(part) - 1)
             indices = [begin + n for n in chosen]
-            bucket = ((int(order[n]), float(points[n]), float(reported[n])) for n in indices)
+            first, low, high, last = (
+                (int(order[n]), float(points[n]), float(reported[n])) for n in indices
+            )
             mean = float((part / len(part)).sum())
-            self._put(index, _Bucket(*bucket, mean, len(part)))
+            self._put(index, _Bucket(first, low, high, last, mean, len(part)))
         while len(self._buckets) > self._max_buckets:
             self._widen()
 
