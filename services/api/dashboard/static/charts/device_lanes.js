@@ -87,7 +87,7 @@ function gpuLane(id, samples) {
   return {
     name: id,
     points: found.map(({ time, percent, used, total }) => ({ time, use: percent / 100, memory: used / Math.max(1, total) })),
-    text: `computing ${shortPercent(mean(found.map((one) => one.percent / 100)))} of the time, at most ${bytes(Math.max(...found.map((one) => one.used)))} of ${bytes(last.total)}`,
+    text: `computing ${shortPercent(mean(found.map((one) => one.percent / 100))).replace("%", " %")} of the time, at most ${bytes(Math.max(...found.map((one) => one.used)))} of ${bytes(last.total)}`,
     runs: null,
   };
 }
