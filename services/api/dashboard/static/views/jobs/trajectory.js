@@ -21,9 +21,8 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
   const one = computable(asSent);
   const beside = query.get("beside");
   const other = beside ? computable(await request(`${path}/${encodeURIComponent(beside)}`, { signal, isExact: true })) : null;
-  const { step } = await request(`${path}/${id}/tokens?limit=1`, { signal }); // which learned from it
+  const { step, group } = await groupOf(path, one, signal);
   const ofGroup = { prompt: one.prompt_index, step };
-  const group = await elementsOf(path, ofGroup, MOST_SAMPLES, signal);
   const learned = new Map(group.data.map((each) => [each.id, updateOf(each)]));
   const sequence = query.get("sequence");
   const chooseOverlay = (color) => setQuery({ beside, sequence, color });
@@ -68,6 +67,15 @@ export async function trajectoryView({ place, signal, query, setQuery }, jobId, 
 }
 
 const MOST_SAMPLES = 1000; // of a group
+
+/** The training step that learned from a trajectory, null without one, and the samples of its prompt in it. */
+async function groupOf(path, { id, prompt_index: prompt }, signal) {
+  const newest = await request(withQuery(path, { prompt, limit: 100 }), { signal });
+  const own = newest.data.find((each) => each.id === id);
+  const { step } = own ?? await request(`${path}/${id}/tokens?limit=1`, { signal });
+  if (newest.has_more) return { step, group: await elementsOf(path, { prompt, step }, MOST_SAMPLES, signal) };
+  return { step, group: { ...newest, data: newest.data.filter((each) => step === null || each.step === step) } };
+}
 
 /** A trajectory with numbers to compute with, but for the arguments of its calls, which are shown as they were written. */
 function computable(asSent) {
