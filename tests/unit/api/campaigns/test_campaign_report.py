@@ -348,7 +348,11 @@ def test_the_commands_repeat_the_best_training_and_the_campaign(records: Records
     assert json.loads(words[-1]) == asked
     campaign = json.loads(shlex.split(report.reproduce_campaign)[-1])
     assert campaign["scenario"] == "Add two numbers."
-    assert campaign["llm"] == {"base_url": "http://127.0.0.1:4000/v1", "model": "strong"}
+    assert campaign["llm"] == {
+        "base_url": "http://127.0.0.1:4000/v1",
+        "model": "strong",
+        "temperature": None,
+    }
 
 
 def test_a_command_for_a_gateway_with_keys_takes_the_key_from_the_shell() -> None:
