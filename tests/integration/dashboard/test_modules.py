@@ -88,6 +88,10 @@ def test_a_smoothed_line_is_that_of_all_steps(
     assert sum(line.values()) / len(line) == pytest.approx(sum(values) / len(values), abs=0.01)
     few = modules_page.evaluate(SMOOTHED, [[curve_of(values[:200])], [], weight])
     assert [value for _, value in few["line"]] == pytest.approx(truth[:200])
+    risen = [0.0] * 10_000 + [1.0] * 10_000
+    found = modules_page.evaluate(SMOOTHED, [[curve_of(risen)], [], weight])
+    truth = averages(risen, weight)
+    assert all(abs(value - truth[int(step)]) < 0.2 for step, value in found["line"])
 
 
 def test_values_that_are_not_finite_are_counted_and_times_of_a_second_are_spread(
