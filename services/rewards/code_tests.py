@@ -65,9 +65,30 @@ class CodeTests:
             raise RewardFailed(f"its row has no text in {field}")
         return setup
 
+    async def probe(self) -> None:
+        """Run a program with the limits and the language of every sample; raises `RewardFailed`
+        if the sandbox refuses them, or fails."""
+        tests, checker = ProgramTests([Case()], Match.LINES), self._settings.checker
+        judging = None if checker is None else row_checker(checker, {checker.field: "0"}, tests)
+        await self._answer("", tests, judging)
+
     async def _run(
         self, code: str, tests: "ProgramTests", checker: JsonObject | None
     ) -> list[CaseResult]:
+        answer = await self._answer(code, tests, checker)
+        results = [answer.compile_result, *(case.run_result for case in answer.cases)]
+        judged = [case for case in answer.cases if case.status is CaseStatus.CHECKER_FAILED]
+        results += [case.checker_result for case in judged]
+        if any(result is not None and result.is_starved for result in results):
+            raise starved()
+        if judged:
+            told = judged[0].message or "no reason was given"
+            raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
+        return answer.cases
+
+    async def _answer(
+        self, code: str, tests: "ProgramTests", checker: JsonObject | None
+    ) -> RunCasesResponse:
         longest = LONGEST_SECONDS / len(tests.cases) / (1 if checker is None else 2)
         if checker is not None:
             seconds = min(checker["run_timeout"], longest)
@@ -92,16 +113,14 @@ class CodeTests:
         failed = [case for case in answer.cases if case.status is CaseStatus.SANDBOX_ERROR]
         if failed or answer.status is RunStatus.SANDBOX_ERROR:
             told = f"the sandbox failed: {answer.message or 'no reason was given'}"
-            raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
-        results = [answer.compile_result, *(case.run_result for case in answer.cases)]
-        judged = [case for case in answer.cases if case.status is CaseStatus.CHECKER_FAILED]
-        results += [case.checker_result for case in judged]
-        if any(result is not None and result.is_starved for result in results):
-            raise starved()
-        if judged:
-            told = judged[0].message or "no reason was given"
-            raise RewardFailed(told, cause=InfrastructureCause.SERVICE_ERROR)
-        return answer.cases
+            raise RewardFailed(told, cause=_cause(answer))
+        return answer
+
+
+def _cause(failed: RunCasesResponse) -> InfrastructureCause:
+    """Why the sandbox failed: if nothing was begun, the language is not installed."""
+    begun = failed.compile_result or any(case.run_result for case in failed.cases)
+    return InfrastructureCause.SERVICE_ERROR if begun else InfrastructureCause.MISCONFIGURED
 
 
 def row_checker(settings: RowChecker, item: JsonObject, tests: "ProgramTests") -> JsonObject | None:

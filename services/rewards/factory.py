@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from typing import assert_never
 
 from services.contracts.errors import InvalidRequest, JobFailed
+from services.contracts.failures import InfrastructureCause
 from services.contracts.origins import origin_of
 from services.contracts.rewards.graders import (
     GoldGrader,
@@ -61,7 +62,7 @@ from services.rewards.graders.multi import Formula, Multi
 from services.rewards.graders.python_grader import ROUTE as RUN_CODE
 from services.rewards.graders.python_grader import SECONDS, PythonProgram
 from services.rewards.graders.text import StringCheck, TextSimilarity
-from services.rewards.interface import Component
+from services.rewards.interface import Component, RewardFailed
 from services.rewards.judge import Judge, JudgeScore, connect_judge
 from services.rewards.mathematics.equality import Equality
 from services.rewards.pairwise_judge import PairwiseJudge
@@ -77,6 +78,9 @@ CONNECTIONS = 64
 MAX_BACKOFF_SECONDS = 10.0
 RETRIED = frozenset({429, 500, 502, 503, 504})
 RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT})
+_LASTING = (None, InfrastructureCause.MISCONFIGURED)
+"""Causes with which the sandbox would answer every sample: the limits are refused, or the language
+is not installed."""
 
 
 class RewardFactory:
@@ -87,16 +91,27 @@ class RewardFactory:
         self._stack = stack
         self._verdicts: Verdicts | None = None
         self._probes: list[Callable[[], Awaitable[None]]] = []
+        self._programs: list[Callable[[], Awaitable[None]]] = []
 
-    async def probe(self) -> None:
-        """Check, without a sample, that the services and functions behind the components respond;
-        raises `JobFailed`. Reward models are not loaded."""
+    async def probe(self, *, outages: bool) -> None:
+        """Check, without a sample, that the sandbox takes what the components ask of it, and with
+        ``outages`` that all services and functions behind them respond.
+
+        Raises `JobFailed`. Reward models are not loaded.
+        """
         try:
-            for probe in self._probes:
+            if outages:
+                for probe in self._probes:
+                    await probe()
+            for probe in self._programs:
                 await probe()
         except (ServiceFailed, FunctionFailed) as error:
             message = f"a reward or grader does not respond: {error.message}"
             raise JobFailed(message, code="reward_unavailable") from error
+        except RewardFailed as error:
+            if outages or error.cause in _LASTING:
+                message = f"a reward or grader cannot be used: {error.message}"
+                raise JobFailed(message, code="reward_unavailable") from error
 
     async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911, PLR0912 - one return for each type
         """Build the component of a reward, which is the field ``param`` of its request.
@@ -173,7 +188,9 @@ class RewardFactory:
                 return LabelModel(grader, await self._judge(grader.model, param))
             case PythonGrader():
                 sandbox = connect_sandbox(self._environment, RUN_CODE, SECONDS)
-                return PythonProgram(grader, await self._opened(sandbox))
+                program = PythonProgram(grader, await self._opened(sandbox))
+                self._programs.append(program.probe)
+                return program
             case MultiGrader():
                 return await self._multi(grader, param)
             case _:
@@ -228,7 +245,9 @@ class RewardFactory:
         sandbox = connect_sandbox(
             self._environment, RUN_CASES, 2 * COMPILE_SECONDS + LONGEST_SECONDS
         )
-        return CodeTests(reward, await self._opened(sandbox))
+        tests = CodeTests(reward, await self._opened(sandbox))
+        self._programs.append(tests.probe)
+        return tests
 
     async def _judge(self, model: JudgeModel, param: str) -> Judge:
         if isinstance(model, str):
@@ -251,11 +270,12 @@ class RewardFactory:
 
 
 async def check_rewards_respond(
-    rewards: Sequence[WeightedReward], environment: OperatorEnvironment
+    rewards: Sequence[WeightedReward], environment: OperatorEnvironment, *, outages: bool
 ) -> None:
-    """Raise `JobFailed` if a service or function behind the rewards does not respond."""
+    """Raise `JobFailed` if the sandbox refuses what the rewards ask of every sample, or with
+    ``outages`` if a service or function behind them does not respond."""
     async with AsyncExitStack() as stack:
         factory = RewardFactory(environment, stack)
         for position, each in enumerate(rewards):
             await factory.component(each.reward, f"rewards[{position}].reward")
-        await factory.probe()
+        await factory.probe(outages=outages)

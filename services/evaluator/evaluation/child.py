@@ -65,8 +65,7 @@ async def evaluate(
             factory = RewardFactory(environment, stack)
             graders = await _graders(runs, factory)
             with Outages(job_dir).preflight() as is_repeated:
-                if is_repeated:
-                    await factory.probe()
+                await factory.probe(outages=is_repeated)
             model = await stack.enter_async_context(engine)
             outages = OutageWatch(job_dir, reporter)
             reporter.phase("generating")

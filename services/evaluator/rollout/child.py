@@ -103,8 +103,7 @@ async def _play_missing(
         with Outages(job_dir).preflight() as is_repeated:
             await check_tools_respond(spec.tools, toolbox)
             check_tools_shown(toolbox, chat, reporter)
-            if is_repeated:
-                await check_rewards_respond(spec.rewards, environment)
+            await check_rewards_respond(spec.rewards, environment, outages=is_repeated)
         scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))
         model = await stack.enter_async_context(engine)
         playing = RolloutSettings(

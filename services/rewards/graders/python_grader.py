@@ -45,12 +45,23 @@ class PythonProgram:
         """Run the function."""
         token = secrets.token_hex(16)
         given = {"sample": sample.namespace, "item": sample.item, "token": token}
+        answer = await self._answer(self._settings.source + _RUNNER, json.dumps(given))
+        if answer.run_result is not None and answer.run_result.is_starved:
+            raise starved(RewardFailureKind.PYTHON_SERVER)
+        return Score(_read(answer, token))
+
+    async def probe(self) -> None:
+        """Run a program with the limits of every sample; raises `RewardFailed` if the sandbox
+        refuses them, or fails."""
+        await self._answer("", "")
+
+    async def _answer(self, code: str, stdin: str) -> RunCodeResponse:
         body = {
-            "code": self._settings.source + _RUNNER,
+            "code": code,
             "language": Language.PYTHON,
             "run_timeout": SECONDS,
             "memory_limit_MB": MEMORY_MB,
-            "stdin": json.dumps(given),
+            "stdin": stdin,
         }
         try:
             answer = await ask_sandbox(self._sandbox, body, RunCodeResponse)
@@ -61,9 +72,7 @@ class PythonProgram:
             raise RewardFailed(
                 message, RewardFailureKind.PYTHON_SERVER, InfrastructureCause.SERVICE_ERROR
             )
-        if answer.run_result is not None and answer.run_result.is_starved:
-            raise starved(RewardFailureKind.PYTHON_SERVER)
-        return Score(_read(answer, token))
+        return answer
 
 
 def check_source(source: str, param: str) -> None:

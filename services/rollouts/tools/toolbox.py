@@ -150,7 +150,8 @@ class _Tools:
             elif (backend := tool.backend(None)) is not None:
                 await backend.probe()
         except ToolError as fault:
-            return storable_text(fault.error) if fault.outcome.is_outage else None
+            # A refusal is the settings' fault as well: no model has chosen these arguments.
+            return storable_text(fault.error)
         return None
 
     async def discover(self, position: int) -> str | None:

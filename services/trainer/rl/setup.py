@@ -242,11 +242,12 @@ async def _check_teacher(
 async def _check_services(
     online: Online, toolbox: Toolbox, environment: OperatorEnvironment, job_dir: Path
 ) -> None:
-    """Ask the tools, and after an outage the rewards, for a sign of life; raises `TemperError`."""
+    """Ask the tools, and after an outage the rewards, for a sign of life, and the sandbox whether
+    it takes what the rewards ask for; raises `TemperError`."""
     with Outages(job_dir).preflight() as is_repeated:
         await check_tools_respond(online.hyperparameters.tools, toolbox)
-        if is_repeated:
-            await check_rewards_respond(rewards_of(online), environment)
+        rewards = rewards_of(online)
+        await check_rewards_respond(rewards, environment, outages=is_repeated)
 
 
 def _position(

@@ -1,13 +1,16 @@
 """Rewards that the infrastructure fails leave a sample out, and others leave it without reward."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from services.contracts.errors import JobFailed
 from services.contracts.failures import InfrastructureCause as Cause
 from services.core.operator_environment import OperatorEnvironment
-from tests.support.rewards import rewarded, trajectory
+from services.rewards.factory import check_rewards_respond
+from tests.support.rewards import rewarded, trajectory, weighted
 from tests.unit.inference.scripted_server import (
     COMPLETION,
     Behavior,
@@ -26,6 +29,7 @@ STARVED = {
 ASLEEP = {**STARVED, "wait_time": 0.1}
 PROGRAM = "```python\nwhile True: pass\n```"
 PYTHON = {"type": "python", "name": "p", "source": "def grade(sample, item): return 1"}
+NOTHING_RAN: dict[str, Any] = {"passed": 0, "cases": [{"status": "NotRun"}]}
 HERE = "tests.unit.rewards.test_infrastructure"
 
 
@@ -65,6 +69,53 @@ def test_tests_of_a_program_that_sleeps_are_wrong(server: ScriptedServer) -> Non
     sample = trajectory(PROGRAM, extra={"tests": [{"input": "1", "output": "2"}]})
     judged = rewarded(sample, {"type": "code_tests"}, environment=sandbox)
     assert (judged.reward, judged.left_out) == (0.0, None)
+
+
+REFUSED = answer(422, body={"error": {"message": "memory_limit_MB: is above 4096"}})
+NOT_INSTALLED = answer(body={"status": "SandboxError", "message": "not installed", **NOTHING_RAN})
+CODE = {"type": "code_tests", "memory_limit_mb": 8192}
+CHECKED = {"type": "code_tests", "checker": {"field": "checker"}}
+
+
+def checked_before_a_job(
+    server: ScriptedServer, reward: dict[str, Any], *, outages: bool = False
+) -> None:
+    sandbox = OperatorEnvironment(sandbox_url=server.url.removesuffix("/v1"), attempts=1)
+    asyncio.run(check_rewards_respond(weighted(reward), sandbox, outages=outages))
+
+
+@pytest.mark.parametrize("reward", [CODE, CHECKED, PYTHON])
+def test_limits_that_the_sandbox_refuses_fail_the_job_at_startup(
+    server: ScriptedServer, reward: dict[str, Any]
+) -> None:
+    server.script = [REFUSED]
+    with pytest.raises(JobFailed, match="memory_limit_MB: is above 4096") as failed:
+        checked_before_a_job(server, reward)
+    assert failed.value.code == "reward_unavailable"
+
+
+def test_the_limits_of_every_sample_are_checked(server: ScriptedServer) -> None:
+    server.script = [answer(body={"status": "Success", "passed": 1, "cases": []})]
+    checked_before_a_job(server, {**CODE, **CHECKED, "run_timeout": 99})
+    ((_path, body),) = server.requests
+    assert (body["memory_limit_MB"], body["run_timeout"]) == (8192, 99)
+    assert body["checker"]["memory_limit_MB"] == 8192
+
+
+def test_a_language_that_is_not_installed_fails_the_job_at_startup(server: ScriptedServer) -> None:
+    server.script = [NOT_INSTALLED]
+    with pytest.raises(JobFailed, match="not installed"):
+        checked_before_a_job(server, {"type": "code_tests", "language": "ruby"})
+
+
+@pytest.mark.parametrize("reward", [CODE, PYTHON])
+def test_an_outage_does_not_fail_a_job_that_begins(
+    server: ScriptedServer, reward: dict[str, Any]
+) -> None:
+    server.script = [answer(500)]
+    checked_before_a_job(server, reward)
+    with pytest.raises(JobFailed, match="500"):
+        checked_before_a_job(server, reward, outages=True)
 
 
 def judge(server: ScriptedServer) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from services.rollouts.outages import FAILURES_TO_WARN, ToolMonitor
 from services.rollouts.tools import Toolbox
 from services.rollouts.tools.health import check_tools_respond, check_tools_shown
 from tests.support.rollouts import CharacterChat
-from tests.unit.inference.scripted_server import ScriptedServer, answer
+from tests.unit.inference.scripted_server import Behavior, ScriptedServer, answer
 from tests.unit.rollouts.tools.toolboxes import function, with_tools
 
 
@@ -81,6 +81,54 @@ def test_a_search_tool_without_its_index_fails_the_job_at_startup(
 
     with pytest.raises(JobFailed, match=r"does not respond: .*index wiki does not exist"):
         probed(tool)
+
+
+LANGUAGE = {
+    "type": "function",
+    "function": {
+        "name": "code_interpreter",
+        "parameters": {
+            "type": "object",
+            "properties": {"code": {"type": "string"}, "language": {"type": "string"}},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("response", "config", "schema", "reason"),
+    [
+        (
+            answer(422, body={"error": {"message": "run_timeout: is above 300 s"}}),
+            {"default_timeout": 600},
+            None,
+            "run_timeout: is above 300 s",
+        ),
+        (
+            answer(body={"status": "SandboxError", "message": "ruby is not installed"}),
+            {"default_language": "ruby"},
+            LANGUAGE,
+            "ruby is not installed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["sandbox", "retool"])
+def test_settings_that_the_sandbox_refuses_fail_the_job_at_startup(
+    server: ScriptedServer,
+    response: Behavior,
+    config: JsonObject,
+    schema: JsonObject | None,
+    reason: str,
+    kind: str,
+) -> None:
+    server.script = [response]
+    url = f"{server.url}/run_code"
+    tool = Tool(class_name=kind, config={"sandbox_fusion_url": url, **config}, tool_schema=schema)
+
+    with pytest.raises(JobFailed, match=reason) as failed:
+        probed(tool)
+
+    assert failed.value.code == "tool_unavailable"
 
 
 def http_tool(url: str) -> Tool:
