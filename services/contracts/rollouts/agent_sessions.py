@@ -62,7 +62,8 @@ class AgentRecord(Resource):
     )
     other_sequences: list[AgentSequence] = Field(
         default_factory=list,
-        description="Sequences of the session that are not the trajectory's own, by their start.",
+        description="Sequences of the session that are not the trajectory's own, by the request of "
+        "their last turn.",
     )
     messages: list[JsonObject] = Field(
         default_factory=list,

@@ -23,6 +23,7 @@ from services.contracts.errors import (
     PayloadTooLarge,
     TemperError,
 )
+from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 from services.core.web.errors import error_answer
 from services.core.web.serving import Address, bind, create_server
 from services.dialects import DIALECTS
@@ -73,7 +74,10 @@ class AgentEndpoint:
             session = self._session(request)
             asked = dialect.read(await _body(request))
             try:
-                answered = await session.answer(asked)
+                # What nobody reads must not become a turn of the agent's.
+                answered = await while_connected(request.receive, session.answer(asked))
+            except ClientGone:
+                return Response(status_code=CLIENT_CLOSED_REQUEST)
             except EngineFailed as error:
                 raise BadGateway(error.message, code=error.code) from error
             if asked.stream:

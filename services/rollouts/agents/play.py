@@ -8,13 +8,13 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.failures import InfrastructureCause, LeftOut
-from services.contracts.rollouts.agent_sessions import AgentRecord
+from services.contracts.rollouts.agent_sessions import AgentRecord, AgentSequence, SequenceRole
 from services.contracts.rollouts.agents import Agent
 from services.contracts.rollouts.trajectories import (
     KEPT_REPLY_CHARACTERS,
@@ -177,7 +177,7 @@ def _trajectory(
     seen: set[int] = set()
     own = session.tree.own()
     tokens = recorded(own, seen) if own else None
-    others = [recorded(each, seen) for each in session.tree.sequences() if each != own]
+    others = _recorded([each for each in session.tree.sequences() if each != own], seen)
     root = own.nodes[0] if own else None
     turns = list(_turns(own)) if own else []
     return Trajectory(
@@ -213,6 +213,14 @@ def _trajectory(
             notes=list(session.notes),
         ),
     )
+
+
+def _recorded(sequences: Sequence[TurnSequence], seen: set[int]) -> list[AgentSequence]:
+    """The sequences in their order. A turn that several have is one of the agent's, if one of them
+    is: what was discarded is not trained on."""
+    agents_first = sorted(sequences, key=lambda each: each.role is not SequenceRole.AGENT)
+    made = {each.nodes[-1]: recorded(each, seen) for each in agents_first}
+    return [made[each.nodes[-1]] for each in sequences]
 
 
 def _turns(sequence: TurnSequence) -> list[Turn]:

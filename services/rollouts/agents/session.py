@@ -119,7 +119,7 @@ class AgentSession:
             self._unanswered[place.request] = error
             raise
         self._unanswered.pop(place.request, None)  # clients ask again by themselves
-        return self._recorded(place, request, context, inserted, sampled, started)
+        return self._recorded(number, place, request, context, inserted, sampled, started)
 
     def count(self, request: ModelRequest) -> int:
         """Tokens of a conversation up to the policy's next turn; raises InvalidRequest."""
@@ -187,6 +187,7 @@ class AgentSession:
 
     def _recorded(
         self,
+        number: int,
         place: Place,
         request: ModelRequest,
         context: list[int],
@@ -198,6 +199,7 @@ class AgentSession:
         text = self._policy.chat.text(ids)
         answer = self._read(ids, request.tools, len(context), sampled)
         node = Node(
+            number=number,
             parent=place.parent,
             request=place.request,
             context=context,

@@ -19,10 +19,12 @@ from services.rollouts.recording import ResponseTokens
 
 @dataclass(eq=False)
 class Node:
-    """A recorded turn. ``context`` are the tokens before it; ``inserted`` those of them that
-    follow the parent's turn, or the whole prompt of a root. ``answer`` is the message that the
-    agent got. Times are in seconds since the session began."""
+    """A recorded turn, the answer to the session's ``number``-th request. ``context`` are the
+    tokens before it; ``inserted`` those of them that follow the parent's turn, or the whole prompt
+    of a root. ``answer`` is the message that the agent got. Times are in seconds since the session
+    began."""
 
+    number: int
     parent: "Node | None"
     request: str
     context: list[int]
@@ -76,7 +78,10 @@ class Place:
 
 
 class TurnTree:
-    """The turns of one session; used by one event loop."""
+    """The turns of one session; used by one event loop.
+
+    Earlier and later are meant as the agent asked, in whichever order the answers came.
+    """
 
     def __init__(self) -> None:
         self._roots: list[Node] = []
@@ -99,13 +104,14 @@ class TurnTree:
         """Record a turn; a request that continues it will begin with its answer."""
         (node.parent.children if node.parent else self._roots).append(node)
         self._nodes.append(node)
-        self._answered[_next_key(node.request, node.answer)] = node
+        key = _next_key(node.request, node.answer)
+        self._answered[key] = max(self._answered.get(key, node), node, key=_number)
 
     def sequences(self) -> list["TurnSequence"]:
-        """Every sequence, by the end of its last turn."""
+        """Every sequence, by the request of its last turn."""
         with_tools = any(root.tools for root in self._roots)
         found = []
-        for leaf in (node for node in self._nodes if not node.children):
+        for leaf in sorted((node for node in self._nodes if not node.children), key=_number):
             nodes = leaf.path()
             if any(map(self._is_discarded, nodes)):
                 role = SequenceRole.DISCARDED
@@ -124,8 +130,13 @@ class TurnTree:
     def _is_discarded(self, node: Node) -> bool:
         """Whether the same was asked again later, and no later request took this answer up."""
         siblings = node.parent.children if node.parent else self._roots
-        later = siblings[siblings.index(node) + 1 :]
-        return not node.children and any(each.request == node.request for each in later)
+        return not node.children and any(
+            each.request == node.request and each.number > node.number for each in siblings
+        )
+
+
+def _number(node: Node) -> int:
+    return node.number
 
 
 def recorded(sequence: TurnSequence, seen: set[int]) -> AgentSequence:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
+
 from services.contracts.base import JsonObject
 from services.contracts.rollouts.agents import HttpAgent
 from services.contracts.rollouts.multi_turn import RolloutSampling
@@ -66,3 +68,26 @@ def play_by(
             return await rollouts.play(question("1+2?"), seed=seed)
 
     return asyncio.run(play())
+
+
+async def asked(
+    session: JsonObject, messages: list[JsonObject], *, tools: Any = None, **fields: Any
+) -> httpx.Response:
+    body = {"messages": messages, **({"tools": tools} if tools else {}), **fields}
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {session['api_key']}"}) as http:
+        return await http.post(f"{session['base_url']}/chat/completions", json=body)
+
+
+async def said(session: JsonObject, messages: list[JsonObject], **fields: Any) -> JsonObject:
+    response = await asked(session, messages, **fields)
+    assert response.status_code == 200, response.text
+    message: JsonObject = response.json()["choices"][0]["message"]
+    return message
+
+
+def user(text: str) -> JsonObject:
+    return {"role": "user", "content": text}
+
+
+def text(tokens: list[int]) -> str:
+    return CharacterChat().text(tokens)

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 from collections.abc import Sequence
-from typing import Any
 
 import httpx
 import pytest
@@ -12,51 +11,13 @@ from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
 from services.contracts.failures import InfrastructureCause
-from services.contracts.rollouts.agent_sessions import AgentSequence, SequenceRole
+from services.contracts.rollouts.agent_sessions import AgentSequence
 from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.rollouts.activity import Activity, Phase
 from services.rollouts.agents.failed import AgentFailed
-from tests.support.rollouts import CharacterChat, ScriptedEngine, saying
-from tests.unit.rollouts.agents.agents import CALL, TOOL, play_by
-
-
-async def asked(
-    session: JsonObject, messages: list[JsonObject], *, tools: Any = None, **fields: Any
-) -> httpx.Response:
-    body = {"messages": messages, **({"tools": tools} if tools else {}), **fields}
-    async with httpx.AsyncClient(headers={"authorization": f"Bearer {session['api_key']}"}) as http:
-        return await http.post(f"{session['base_url']}/chat/completions", json=body)
-
-
-async def said(session: JsonObject, messages: list[JsonObject], **fields: Any) -> JsonObject:
-    response = await asked(session, messages, **fields)
-    assert response.status_code == 200, response.text
-    message: JsonObject = response.json()["choices"][0]["message"]
-    return message
-
-
-def user(text: str) -> JsonObject:
-    return {"role": "user", "content": text}
-
-
-def text(tokens: list[int]) -> str:
-    return CharacterChat().text(tokens)
-
-
-def test_an_answer_that_is_asked_for_again_is_discarded_and_kept() -> None:
-    async def plays(session: JsonObject) -> JsonObject:
-        await said(session, [user("hi")])
-        again = await said(session, [user("hi")])
-        await said(session, [user("hi"), again, user("go on")])
-        return {}
-
-    played = play_by(plays, saying("one<end>", "two<end>", "three<end>"))
-
-    assert text(played.response_token_ids) == "two<end>user:go on<end>assistant:three<end>"
-    assert played.agent is not None
-    [other] = played.agent.other_sequences
-    assert (other.role, text(other.response_token_ids)) == (SequenceRole.DISCARDED, "one<end>")
+from tests.support.rollouts import ScriptedEngine, saying
+from tests.unit.rollouts.agents.agents import CALL, TOOL, asked, play_by, said, text, user
 
 
 class WatchedActivity(Activity):
@@ -95,50 +56,6 @@ def test_a_session_generates_while_the_policy_has_one_of_its_requests() -> None:
 
     at, out = Phase.GENERATE, Phase.TOOLS
     assert activity.phases == [out, at, out, at, out, None]
-
-
-def test_a_side_call_without_tools_is_auxiliary() -> None:
-    async def plays(session: JsonObject) -> JsonObject:
-        await said(session, [user("hi")], tools=[TOOL])
-        await said(session, [user("name this conversation")])
-        return {}
-
-    played = play_by(plays, saying("done<end>", "Greeting<end>"))
-
-    assert text(played.response_token_ids) == "done<end>"
-    assert played.agent is not None
-    [other] = played.agent.other_sequences
-    assert (other.role, text(other.response_token_ids)) == (SequenceRole.AUXILIARY, "Greeting<end>")
-
-
-def test_a_fork_shares_its_first_turn_which_counts_once() -> None:
-    async def plays(session: JsonObject) -> JsonObject:
-        first = await said(session, [user("hi")])
-        await said(session, [user("hi"), first, user("left")])
-        await said(session, [user("hi"), first, user("right")])
-        return {}
-
-    played = play_by(plays, saying("one<end>", "two<end>", "three<end>"))
-
-    assert played.agent is not None
-    [other] = played.agent.other_sequences
-    assert other.role is SequenceRole.AGENT
-    assert [turn.text for turn in played.turns] == ["one<end>", "three<end>"]
-    assert sum(played.response_mask) == len("one") + len("three") + 2
-    assert sum(other.response_mask) == len("two") + 1  # its first turn is the trajectory's own
-
-
-def test_a_rewritten_conversation_begins_a_sequence_of_its_own() -> None:
-    async def plays(session: JsonObject) -> JsonObject:
-        first = await said(session, [user("hi")])
-        changed = {**first, "content": "what the model never said"}
-        await said(session, [user("hi"), changed, user("go on")])
-        return {}
-
-    played = play_by(plays, saying("one<end>", "two<end>"))
-
-    prompt = "user:hi<end>assistant:what the model never said<end>user:go on<end>assistant:"
-    assert (text(played.prompt_token_ids), text(played.response_token_ids)) == (prompt, "two<end>")
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b"])), min_size=1, max_size=8))
