@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.base import JsonObject
+from services.inference.clients.retries import ABORTED, BrokenOffAnswer
 from services.parsing.foreign_json import parse_foreign, storable_text
 
 MOST_TOKENS = 10**8
@@ -73,13 +74,18 @@ def read_object(body: bytes) -> JsonObject:
 
 
 def read_items(body: bytes, name: str) -> JsonObject:
-    """Like `read_object`, for an answer whose field ``name`` lists one object or more."""
+    """Like `read_object`, for an answer whose field ``name`` lists one object or more.
+
+    Raises `BrokenOffAnswer` if one of them was aborted.
+    """
     value = read_object(body)
     items = value.get(name)
     if not isinstance(items, list) or not items:
         raise ValueError(f"{name} is missing or empty")
     if not all(isinstance(each, dict) for each in items):
         raise ValueError(f"{name} does not list objects")
+    if any(each.get("finish_reason") == ABORTED for each in items):
+        raise BrokenOffAnswer("the server aborted the answer")
     return value
 
 

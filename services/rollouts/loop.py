@@ -135,8 +135,6 @@ class Rollouts:
         with self._activity.during(Phase.GENERATE):
             said = await conversation.turn()
         turn, calls = said.turn, said.calls
-        if turn.finish_reason == "abort":
-            return _engine_failed(EngineFailed("the engine aborted the turn"))
         if not calls or episode is None:
             ended = turn.finish_reason == "stop"
             return RolloutEnd(FinishReason.ANSWERED if ended else FinishReason.LENGTH)

@@ -24,6 +24,7 @@ from services.campaigns.settings import CampaignSettings
 from services.contracts.campaigns.llms import AnswerCaching
 from services.inference.chat_answers import ChatAnswer, read_chat
 from services.inference.clients.chat import ChatRequest
+from services.inference.clients.retries import BrokenOffAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -67,10 +68,11 @@ class KeptAnswer:
         self._path = folder / "answers" / f"{self.idempotency_key}.json"
 
     def read(self) -> ChatAnswer | None:
-        """The response, if it has already arrived."""
+        """The response, if it has already arrived. One that was aborted is not one: earlier
+        versions kept them."""
         try:
             return read_chat(self._path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, BrokenOffAnswer):
             return None
 
     def write(self, body: bytes) -> None:

@@ -17,7 +17,13 @@ from yarl import URL
 
 from services.inference.clients.adaptive_limit import AdaptiveLimit
 from services.inference.clients.resolving import GuardedResolver
-from services.inference.clients.retries import FailureKind, Retries, ServiceFailed, seconds_to_wait
+from services.inference.clients.retries import (
+    BrokenOffAnswer,
+    FailureKind,
+    Retries,
+    ServiceFailed,
+    seconds_to_wait,
+)
 from services.parsing.foreign_json import read_foreign
 
 LARGEST_ANSWER = 64 * 2**20
@@ -129,8 +135,8 @@ class JsonService:
     ) -> ServiceAnswer[Value]:
         """Send ``payload`` as JSON until ``read`` accepts an answer.
 
-        ``read`` raises ``ValueError`` for an unexpected body. ``path`` is appended to the
-        URL. Raises `ServiceFailed`.
+        ``read`` raises ``ValueError`` for an unexpected body, `BrokenOffAnswer` for one that the
+        server did not finish. ``path`` is appended to the URL. Raises `ServiceFailed`.
         """
         url = self._urls.get(path)
         if url is None:
@@ -229,6 +235,9 @@ class JsonService:
             raise self._refusal(url, raw)
         try:
             return read(raw.body)
+        except BrokenOffAnswer as error:
+            message = f"{url} broke off: {_short(str(error))}"
+            raise ServiceFailed(message, FailureKind.BROKEN_OFF, status=raw.status) from error
         except (ValueError, RecursionError, OverflowError) as error:
             raise ServiceFailed(
                 f"{url} gave an answer that cannot be read: {_short(str(error))}",

@@ -23,6 +23,15 @@ class FailureKind(StrEnum):
     UNREADABLE = "unreadable"  # the body could not be parsed
 
 
+class BrokenOffAnswer(ValueError):
+    """A whole body with a part of an answer: the server says that it ended before the model did."""
+
+
+ABORTED = "abort"
+"""The finish reason of requests that vLLM had in progress as it was shut down: their answers end
+wherever the model was."""
+
+
 class ServiceFailed(TemperError):
     """No usable answer.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # workers import this module, and have no arrays
     import numpy as np
     from numpy.typing import NDArray
 
-FinishReason = Literal["stop", "length", "abort"]
+FinishReason = Literal["stop", "length"]
 
 
 class EngineFailed(TemperError):

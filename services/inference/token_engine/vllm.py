@@ -1,13 +1,18 @@
 """vLLM servers as token engines: our own by its token route, any other by /v1/completions."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
 from services.inference.clients.json_service import JsonService
-from services.inference.clients.retries import Retries, ServiceFailed, model_retries
+from services.inference.clients.retries import (
+    BrokenOffAnswer,
+    Retries,
+    ServiceFailed,
+    model_retries,
+)
 from services.inference.token_engine.base import (
     EngineFailed,
     FinishReason,
@@ -149,7 +154,8 @@ class CompletionsTokenEngine(_VllmClient):
                 raise _without_token_ids()
             log_probs = _checked(choice.token_ids, choice.logprobs.token_logprobs)
             versions = (self._policy_version,) * len(log_probs)
-            return SampledTokens(tuple(choice.token_ids), log_probs, versions, choice.finish_reason)
+            ending = _ending(choice.finish_reason)
+            return SampledTokens(tuple(choice.token_ids), log_probs, versions, ending)
 
         fields = {**_sampling_fields(sampling), "logprobs": 0, "return_token_ids": True}
         return await self._ask(token_ids, fields, read)
@@ -204,6 +210,16 @@ PromptPlaces = list[dict[int, _Alternative] | None]
 """Per prompt token: itself and the most probable ones, by id; None for the first."""
 
 
+_Ending = FinishReason | Literal["abort"]
+
+
+def _ending(reason: _Ending) -> FinishReason:
+    """Why a turn is complete; raises `BrokenOffAnswer` for one that is not."""
+    if reason == "abort":
+        raise BrokenOffAnswer("the server aborted the turn")
+    return reason
+
+
 class _Span(BaseModel):
     """Tokens [start, end) were sampled with this weight version."""
 
@@ -222,18 +238,19 @@ class _LogProbs(BaseModel):
 
 class _Choice(BaseModel):
     token_ids: list[TokenId]
-    finish_reason: FinishReason
+    finish_reason: _Ending
     logprobs: _LogProbs | None = None
     weight_versions: list[_Span] | None = None
 
     def sampled(self, policy_version: int) -> SampledTokens:
-        """The sampled turn; raises ValueError if the fields are inconsistent."""
+        """The sampled turn; raises ValueError if the fields are inconsistent, and
+        `BrokenOffAnswer`."""
         content = self.logprobs.content if self.logprobs else []
         return SampledTokens(
             tuple(self.token_ids),
             _checked(self.token_ids, [token.logprob for token in content]),
             self._versions(policy_version),
-            self.finish_reason,
+            _ending(self.finish_reason),
         )
 
     def _versions(self, unnamed: int) -> tuple[int, ...]:
@@ -258,7 +275,7 @@ class _CompletionLogProbs(BaseModel):
 
 
 class _Completion(BaseModel):
-    finish_reason: FinishReason
+    finish_reason: _Ending
     token_ids: list[TokenId] | None = None
     logprobs: _CompletionLogProbs | None = None
     prompt_logprobs: PromptPlaces | None = None

@@ -109,8 +109,7 @@ class _TokenConversation:
         started = recording.clock()
         sampled = await self._model.sample(recording)
         turn = recording.add_turn(self._model.text(sampled.token_ids), sampled, started)
-        is_aborted = turn.finish_reason == "abort"  # wherever the engine stopped
-        return ModelTurn(turn, () if is_aborted else self._model.calls(turn, self._tools))
+        return ModelTurn(turn, self._model.calls(turn, self._tools))
 
     def reply(self, runs: Sequence[CallRun]) -> bool:
         recording = self._recording

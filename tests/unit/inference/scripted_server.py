@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Behavior = Callable[["Exchange"], None]
-COMPLETION = {
+COMPLETION: dict[str, Any] = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
     "choices": [

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from services.contracts.failures import InfrastructureCause
+from services.inference.causes import cause_of
 from services.inference.chat_answers import TokenUsage, ToolCall
 from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
 from services.inference.clients.retries import Retries, ServiceFailed, model_retries
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_advancing_clock
 from tests.unit.inference.scripted_server import (
+    COMPLETION,
     ScriptedServer,
     answer,
     break_off,
@@ -93,6 +96,16 @@ def test_a_broken_connection_is_retried(server: ScriptedServer, bad_response: An
     server.script = [bad_response, answer()]
 
     assert chat(server.url).attempts == 2
+
+
+def test_an_answer_that_the_server_aborted_is_retried(server: ScriptedServer) -> None:
+    [choice] = COMPLETION["choices"]
+    aborted = answer(body={**COMPLETION, "choices": [{**choice, "finish_reason": "abort"}]})
+    server.script = [aborted, answer()]
+    assert chat(server.url).attempts == 2
+
+    server.script = [aborted]
+    assert cause_of(refused(server.url)) is InfrastructureCause.RESET
 
 
 def test_a_timed_out_request_is_retried(server: ScriptedServer) -> None:

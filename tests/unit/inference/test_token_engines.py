@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from services.contracts.failures import InfrastructureCause
+from services.inference.causes import cause_of
 from services.inference.clients.retries import model_retries
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
@@ -146,6 +148,18 @@ def test_transient_failures_are_retried(
     server.script = [bad_response, answer(body=answered(kind))]
 
     assert generate(server, kind).token_ids == (7, 8, 9)
+
+
+@BOTH
+def test_a_turn_that_the_server_aborted_is_asked_for_again(
+    server: ScriptedServer, kind: Kind
+) -> None:
+    aborted = answer(body=answered(kind, finish_reason="abort"))
+    server.script = [aborted, answer(body=answered(kind))]
+    assert generate(server, kind).finish_reason == "stop"
+
+    server.script = [aborted]
+    assert cause_of(failure(server, kind)) is InfrastructureCause.RESET
 
 
 @BOTH
