@@ -11,7 +11,7 @@ from services.api.trajectories.conversations import (
 )
 from services.contracts.base import JsonObject
 from services.contracts.rollouts.training_rows import MAX_REASONS, RowLayout, RowsLeftOut
-from services.contracts.rollouts.trajectories import Trajectory
+from services.contracts.rollouts.trajectories import FinishReason, Trajectory
 from services.contracts.training.rows import DataFormat, RowKind
 from services.datasets.record import RowError
 from services.datasets.training_rows import TrainingRowReader
@@ -19,6 +19,9 @@ from services.rollouts.parsers import ToolParser
 from services.rollouts.prompts import prompt_of_row
 
 _OTHER = "other reasons"
+_CUT_OFF = "a turn of the model was cut off"
+_FINISHED = frozenset({FinishReason.ANSWERED, FinishReason.ENVIRONMENT_DONE})
+"""How a rollout ends that is worth imitating as a whole."""
 
 
 @dataclass
@@ -77,7 +80,14 @@ def _demonstrations(
 ) -> Iterator[JsonObject]:
     reader = TrainingRowReader(RowKind.DEMONSTRATION, DataFormat.CHAT)
     for trajectory in trajectories:
+        if trajectory.finish_reason not in _FINISHED:
+            ending = trajectory.finish_reason.value
+            refused.add(f"ended before the model had finished: {ending}", trajectory.id)
+            continue
         for each in conversations(trajectory, source.parser):
+            if _is_cut_off(trajectory, each.sequence):
+                refused.add(_CUT_OFF, trajectory.id)
+                continue
             provenance = {**_origin(trajectory, source), "sequence": each.sequence}
             row = _row({"messages": each.messages}, each.tools, provenance)
             if _is_valid(reader, row, trajectory.id, refused):
@@ -92,6 +102,9 @@ def _preferences(
     for each in trajectories:
         if each.reward is None:
             refused.add("no reward", each.id)
+            continue
+        if _is_cut_off(each):
+            refused.add(_CUT_OFF, each.id)
             continue
         slim = each.model_copy(update=_NO_TOKENS)
         best, worst = pairs.get(each.prompt_index, (slim, slim))
@@ -174,6 +187,14 @@ def _prompts(
             yield {**row, "provenance": provenance}
 
 
+def _is_cut_off(trajectory: Trajectory, sequence: int = 0) -> bool:
+    """Whether a turn of a conversation ran into a limit of tokens: as a message it would be taught
+    as if the model had ended there."""
+    if sequence and trajectory.agent is not None:
+        return trajectory.agent.other_sequences[sequence - 1].cut_off
+    return any(turn.finish_reason == "length" for turn in trajectory.turns)
+
+
 def _own(trajectory: Trajectory, source: Source) -> Conversation:
     return next(conversations(trajectory, source.parser))
 
@@ -190,6 +211,7 @@ def _origin(trajectory: Trajectory, source: Source) -> JsonObject:
         "prompt": trajectory.prompt_index,
         "sample": trajectory.sample_index,
         "reward": trajectory.reward,
+        "finish_reason": trajectory.finish_reason.value,
     }
 
 

@@ -19,7 +19,8 @@ class AgentSequence(Resource):
     """Turns of which each continues the tokens of the one before.
 
     The lists of response tokens have one length and mean what they mean in a trajectory. A turn
-    that several sequences share has mask 1 in the first of them only.
+    that several sequences share has mask 1 in the first of them only, one of the agent's if there
+    is one.
     """
 
     role: SequenceRole = Field(
@@ -33,7 +34,7 @@ class AgentSequence(Resource):
     )
     response_mask: list[int] = Field(
         description="Mask of the response tokens: 1 where sampled, 0 where inserted or counted "
-        "in an earlier sequence."
+        "in another sequence."
     )
     log_probs: list[float] = Field(
         description="Sampler log-probability of each response token, in nats; 0.0 where nothing "
@@ -50,6 +51,9 @@ class AgentSequence(Resource):
     )
     tools: list[JsonObject] = Field(
         default_factory=list, description="Schemas of the tools in the last request."
+    )
+    cut_off: bool = Field(
+        default=False, description="Whether a turn of the sequence ran into a limit of tokens."
     )
 
 

@@ -164,6 +164,7 @@ def recorded(sequence: TurnSequence, seen: set[int]) -> AgentSequence:
         policy_versions=tokens.versions,
         messages=sequence.messages,
         tools=list(sequence.nodes[-1].tools),
+        cut_off=any(node.sampled.finish_reason == "length" for node in sequence.nodes),
     )
 
 

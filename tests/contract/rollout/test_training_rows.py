@@ -18,7 +18,7 @@ from services.contracts.rollouts.trajectories import (
 )
 from services.rollouts.log.log import IndexedLog
 from tests.support.rollouts import saying
-from tests.unit.rollouts.agents.agents import CALL, TOOL, play_by
+from tests.unit.rollouts.agents.agents import CALL, TOOL, play_by, said, user
 
 TOOLS = [TOOL]
 ASKED = [{"role": "user", "content": "1+2?"}]
@@ -105,6 +105,7 @@ def test_supervised_rows_are_conversations_with_calls_and_their_origin(
         "prompt": 0,
         "sample": 0,
         "reward": 1.0,
+        "finish_reason": "answered",
         "sequence": 0,
     }
     assert (made["rows"], made["trajectories"], made["has_more"]) == (1, 2, False)
@@ -114,6 +115,60 @@ def test_supervised_rows_are_conversations_with_calls_and_their_origin(
         "/v1/fine_tuning/jobs", json={"model": "base", "training_file": made["file"]["id"]}
     )
     assert trained.status_code == 200, trained.text
+
+
+def cut_off(name: str, reward: float) -> Trajectory:
+    made = sample(name, 0, reward, "It is 3. Let me ver", finish_reason=FinishReason.LENGTH)
+    made.turns[-1].finish_reason = "length"
+    return made
+
+
+def test_what_the_model_did_not_finish_is_no_demonstration(http: httpx.Client, home: Path) -> None:
+    spent = FinishReason.CALLS_SPENT
+    path = logged(
+        http,
+        home,
+        cut_off("cut", 1.0),
+        sample("spent", 0, 1.0, "I add.", "I add again.", finish_reason=spent),
+        sample("whole", 0, 1.0, "It is 3."),
+    )
+
+    made = http.post(path, json={"layout": "supervised"}).json()
+
+    assert [row["provenance"]["trajectory"] for row in rows(http, made)] == ["whole"]
+    assert {(each["reason"], each["first"]) for each in made["left_out"]} == {
+        ("ended before the model had finished: length", "cut"),
+        ("ended before the model had finished: calls_spent", "spent"),
+    }
+
+
+def test_a_turn_that_was_cut_off_is_on_neither_side_of_a_preference(
+    http: httpx.Client, home: Path
+) -> None:
+    right, wrong = sample("right", 0, 1.0, "It is 3."), sample("wrong", 0, 0.0, "It is 4.")
+    path = logged(http, home, cut_off("best", 2.0), right, wrong, cut_off("worst", -1.0))
+
+    made = http.post(path, json={"layout": "preference"}).json()
+
+    [row] = rows(http, made)
+    assert row["preferred_output"] == [{"role": "assistant", "content": "It is 3."}]
+    assert row["non_preferred_output"] == [{"role": "assistant", "content": "It is 4."}]
+    assert [each["count"] for each in made["left_out"]] == [2]
+
+
+def test_a_sequence_of_an_agent_that_was_cut_off_is_no_row(http: httpx.Client, home: Path) -> None:
+    async def plays(session: JsonObject) -> JsonObject:
+        await said(session, [user("one")], max_tokens=3)
+        await said(session, [user("two")])
+        return {"reward": 1.0}
+
+    path = logged(http, home, play_by(plays, saying("a long answer<end>", "two<end>")))
+
+    made = http.post(path, json={"layout": "supervised"}).json()
+
+    [row] = rows(http, made)
+    assert row["messages"][-1]["content"] == "two"
+    assert [each["reason"] for each in made["left_out"]] == ["a turn of the model was cut off"]
 
 
 def test_preferences_part_where_the_conversations_do(http: httpx.Client, home: Path) -> None:
