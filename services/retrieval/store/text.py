@@ -3,8 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from math import log
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,17 +14,7 @@ from services.retrieval.store.errors import reading_from
 from services.retrieval.store.metadata import bounded_term
 from services.retrieval.store.schema import ID, NUMBER, TOKENS, filter_query
 
-MAX_QUERY_TERMS = 64
-"""Distinct words of a query that are looked up; of longer queries, the most informative ones."""
-
-COMMON_PASSAGES = 1000
-COMMON_SHARE = 0.3
-"""A word in more passages than both limits carries almost no information and takes most of the
-time: it is skipped unless the query has no other words. On package descriptions, glosses and manual
-pages results are as good as with it; a share of 0.1 makes them worse, 0.5 takes twice as long."""
-
 _LOOKUP_CHUNK = 512
-_FREQUENCIES_KEPT = 100_000
 _HEAP_BYTES = 15_000_000  # tantivy's minimum
 
 Ranked = list[tuple[float, tantivy.DocAddress]]
@@ -65,7 +54,6 @@ class TextSearcher:
     folder: Path
     index: tantivy.Index
     state: tantivy.Searcher
-    frequencies: dict[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -131,10 +119,9 @@ class TextSearcher:
         return tantivy.Query.const_score_query(term, 0.0)
 
     def _words(self, tokens: Sequence[str]) -> tantivy.Query | None:
-        """A query for the tokens, weighted by their counts."""
-        counts = Counter(tokens)
-        terms = self._informative(counts) if len(counts) > 1 else list(counts)
-        queries = [self._word(term, counts[term]) for term in terms]
+        """A query for the tokens, weighted by their counts. Common words count, too: a passage
+        that has them comes before one that does not, and is found by them alone."""
+        queries = [self._word(term, times) for term, times in Counter(tokens).items()]
         if len(queries) < 2:
             return queries[0] if queries else None
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
@@ -142,26 +129,6 @@ class TextSearcher:
     def _word(self, term: str, times: int) -> tantivy.Query:
         query = tantivy.Query.term_query(self.index.schema, TOKENS, term, index_option="freq")
         return query if times == 1 else tantivy.Query.boost_query(query, float(times))
-
-    def _informative(self, counts: Counter[str]) -> list[str]:
-        """The informative words: not too common, and not too many."""
-        common = max(COMMON_PASSAGES, COMMON_SHARE * self.count)
-        found = {term: self._passages_with(term) for term in counts}
-        terms = [term for term in counts if 0 < found[term] <= common]
-        terms = terms or [term for term in counts if found[term]]
-        if len(terms) > MAX_QUERY_TERMS:
-            terms.sort(key=lambda term: counts[term] * log(1 + self.count / found[term]))
-            terms = terms[-MAX_QUERY_TERMS:]
-        return terms
-
-    def _passages_with(self, term: str) -> int:
-        """Document frequency of a word, cached."""
-        found = self.frequencies.get(term)
-        if found is None:
-            found = self.state.doc_freq(TOKENS, term)
-            if len(self.frequencies) < _FREQUENCIES_KEPT:
-                self.frequencies[term] = found
-        return found
 
 
 def _opened(folder: Path) -> tantivy.Index:

@@ -79,7 +79,7 @@ def test_repeated_query_words_are_weighted(index: Index) -> None:
     assert twice.score == pytest.approx(2 * once.score)
 
 
-def test_a_huge_query_uses_its_most_informative_words(index: Index) -> None:
+def test_a_huge_query_finds_what_its_words_find(index: Index) -> None:
     noise = " ".join(f"nothing{number}" for number in range(5000))
 
     assert found(index, f"{noise} 神话 sun {noise}") == {"龙", "dog"}
@@ -156,12 +156,25 @@ def test_a_passage_is_found_by_an_id_of_any_length(store: IndexStore) -> None:
     assert index.document(long) is None
 
 
-def test_common_words_do_not_hide_a_passage(
-    store: IndexStore,
-) -> None:
-    documents = [passage(f"p{number}", f"the of word{number}") for number in range(1_500)]
+def test_every_word_of_a_query_counts(store: IndexStore) -> None:
+    """However common the words are, and however many: a passage's score is the sum of theirs."""
+    rare = [f"rare{number}" for number in range(100)]
+    documents = [
+        passage(f"p{number}", " ".join(f"every{n}" for n in range(1, 6) if number % n == 0))
+        for number in range(1, 1_500)
+    ]
+    documents += [passage(word, f"{word} every1") for word in rare]
     build_index(store, "common", documents)
     index = store.open("common").index
 
-    assert [hit.id for hit in search(index, "the of word77", topk=1)] == ["p77"]
-    assert len(search(index, "the of", topk=5)) == 5
+    def scores(text: str) -> dict[str, float]:
+        return {hit.id: hit.score for hit in search(index, text, topk=2_000)}
+
+    for query in ("every1 every2 every5", "rare7 every1", "every3 every4 every4", " ".join(rare)):
+        alone = [scores(word) for word in query.split()]
+        expected = {
+            name: sum(each.get(name, 0.0) for each in alone) for name in set().union(*alone)
+        }
+        assert scores(query) == pytest.approx(expected, rel=1e-4)
+    assert [hit.id for hit in search(index, "rare7 every1", topk=1)] == ["rare7"]
+    assert len(search(index, "rare7 every1", topk=10)) == 10
