@@ -109,7 +109,7 @@ class CaseStatus(StrEnum):
     """Result of a case."""
 
     PASSED = "Passed"
-    WRONG_OUTPUT = "WrongOutput"  # exited with 0 but printed something else
+    WRONG_OUTPUT = "WrongOutput"  # exited with 0 but printed something else, or far too much
     FAILED = "Failed"  # failed or timed out
     SANDBOX_ERROR = "SandboxError"  # the sandbox failed
     CHECKER_FAILED = "CheckerFailed"  # the checker gave no verdict
@@ -119,7 +119,9 @@ class CaseStatus(StrEnum):
 class CaseResult(Resource):
     """Result of one case.
 
-    Outputs are compared in full, then cut to an equal share of the response.
+    Outputs are compared in full, then cut to an equal share of the response. Of each as many bytes
+    are kept as the longest right output has, and TEMPER_SANDBOX_OUTPUT_BYTES more; one that goes on
+    is a wrong output, and no checker judges it.
     """
 
     status: CaseStatus = Field(description="Outcome of the case.")

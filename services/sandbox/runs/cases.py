@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 
 from services.contracts.sandbox.cases import (
     Case,
@@ -17,7 +18,13 @@ from services.sandbox.languages.build import Build
 from services.sandbox.runs.checkers import checker_input, judgment, with_files
 from services.sandbox.runs.comparison import matches
 from services.sandbox.runs.service import Compiled, Runs
-from services.sandbox.wire import Program, check_program, command_result, failed_result
+from services.sandbox.wire import (
+    Program,
+    check_program,
+    command_result,
+    failed_result,
+    in_thread_if_large,
+)
 
 STREAMS_ANSWERED = 4
 """A response holds at most this many full output streams; the cases share them equally."""
@@ -143,7 +150,8 @@ class _CaseRunner:
     async def _run(self, case: Case) -> CaseResult:
         stdin = (case.stdin or "").encode()
         try:
-            outcome = await self._outcome(self._program, self._build, stdin)
+            program = _keeping(self._program, case)
+            outcome = await self._outcome(program, self._build, stdin)
             result = command_result(_cut(outcome, self._share))
             if self._checker is not None and outcome.return_code == 0 and not outcome.stdout_cut:
                 answer = (case.expected_output or "").encode()
@@ -152,7 +160,10 @@ class _CaseRunner:
         except SandboxFailure as failure:
             result = failed_result(failure.message)
             return CaseResult(status=CaseStatus.SANDBOX_ERROR, run_result=result)
-        matched = self._matched(case, outcome)
+        if self._checker is not None:
+            return _unchecked(outcome, result)
+        compared = partial(self._matched, case, outcome)
+        matched = await in_thread_if_large(compared, len(outcome.stdout))
         return CaseResult(status=_status(outcome, matched), run_result=result, matched=matched)
 
     async def _outcome(self, program: Program, build: Build, stdin: bytes) -> Outcome:
@@ -178,8 +189,6 @@ class _CaseRunner:
     def _matched(self, case: Case, outcome: Outcome) -> bool | None:
         if outcome.exit_reason is not ExitReason.EXITED:
             return None
-        if self._checker is not None:  # it judges whole outputs of programs that exit with 0
-            return False
         if case.expected_output is None:
             return None
         rule, tolerance = self._request.match, self._request.tolerance
@@ -187,6 +196,28 @@ class _CaseRunner:
             matches(outcome.stdout, expected, rule, tolerance)
             for expected in (case.expected_output, *case.alternatives)
         )
+
+
+def _keeping(program: Program, case: Case) -> Program:
+    """The program, of whose output enough is kept to compare it with what the case expects."""
+    accepted = (case.expected_output or "", *case.alternatives)
+    longest = max(len(text.encode()) for text in accepted)
+    limits = program.running
+    running = replace(limits, output_bytes=limits.output_bytes + longest)
+    return replace(program, running=running)
+
+
+def _unchecked(outcome: Outcome, result: CommandResult) -> CaseResult:
+    """The result of a case whose checker did not run: the program failed, or printed too much."""
+    if outcome.return_code != 0:
+        matched = False if outcome.exit_reason is ExitReason.EXITED else None
+        return CaseResult(status=CaseStatus.FAILED, run_result=result, matched=matched)
+    kept = f"{len(outcome.stdout):,} bytes"
+    return CaseResult(
+        status=CaseStatus.WRONG_OUTPUT,
+        run_result=result,
+        message=f"the checker did not run: the program printed more than the {kept} that are kept",
+    )
 
 
 def _status(outcome: Outcome, matched: bool | None) -> CaseStatus:

@@ -111,6 +111,24 @@ def test_large_outputs_are_matched_in_full_and_returned_truncated(sandbox: Sandb
     assert 0 < sum(len(result["stdout"]) for result in results) < 40 << 20
 
 
+def test_an_output_of_any_size_is_matched_in_full(sandbox: Sandbox) -> None:
+    right = "x" * 9_000_000  # more than what is kept of other outputs
+
+    answer = run_cases(sandbox, f"print('x' * {len(right)})", ("", right), ("", right[:-1] + "y"))
+
+    assert statuses(answer) == ["Passed", "WrongOutput"]
+
+
+def test_an_output_that_is_too_long_for_a_checker_is_wrong(sandbox: Sandbox) -> None:
+    checker = {"code": "raise ValueError('it ran')"}
+
+    answer = run_cases(sandbox, "print('x' * 9_000_000)", ("", "1"), checker=checker)
+
+    [case] = answer["cases"]
+    assert (case["status"], case["matched"], case["checker_result"]) == ("WrongOutput", None, None)
+    assert "printed more than" in answer["message"]
+
+
 @pytest.mark.parametrize(
     "cases", [[], [{}] * 1001, ["x"], [{"stdin": 1}], [{"expected_output": []}]]
 )
