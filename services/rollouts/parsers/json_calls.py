@@ -156,38 +156,47 @@ _MISTRAL_TAG = "[TOOL_CALLS]"
 
 
 class MistralParser:
-    """Mistral: [TOOL_CALLS] and a JSON list of {"name", "arguments", "id"}."""
+    """Mistral: [TOOL_CALLS] and a JSON list of {"name", "arguments", "id"}, or several of both."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
-        tag = text.find(_MISTRAL_TAG)
-        calls: list[JsonValue] | str = _list_after(text, tag) if tag >= 0 else []
-        if isinstance(calls, str):
-            findings.add(calls, tag, len(text))
-            return findings.turn()
-        for value in calls:
-            if findings.is_full(tag):
-                break
-            findings.add(call_of(value), tag, len(text))
+        for calls, start, end in _mistral_lists(text):
+            for value in [calls] if isinstance(calls, str) else calls:
+                if findings.is_full(start):
+                    return findings.turn()
+                found = calls if isinstance(calls, str) else call_of(value)
+                findings.add(found, start, end)
         return findings.turn()
 
 
 def call_ids(text: str) -> Iterator[str | None]:
     """The ids that the model gave the calls of a turn, in order; None for a call without one."""
+    for calls, _, _ in _mistral_lists(text):
+        for value in [] if isinstance(calls, str) else calls:
+            if not isinstance(call_of(value), str):
+                identity = value.get("id")
+                yield identity if isinstance(identity, str) else None
+
+
+def _mistral_lists(text: str) -> Iterator[tuple[list[JsonValue] | str, int, int]]:
+    """The list behind each tag, or why there is none, and where its part of the text lies."""
     tag = text.find(_MISTRAL_TAG)
-    calls: list[JsonValue] | str = _list_after(text, tag) if tag >= 0 else []
-    for value in [] if isinstance(calls, str) else calls:
-        if not isinstance(call_of(value), str):
-            identity = value.get("id")
-            yield identity if isinstance(identity, str) else None
+    while tag >= 0:
+        calls, place = _list_after(text, tag)
+        following = text.find(_MISTRAL_TAG, place)
+        yield calls, tag, following if following >= 0 else len(text)
+        tag = following
 
 
-def _list_after(text: str, tag: int) -> list[JsonValue] | str:
+def _list_after(text: str, tag: int) -> tuple[list[JsonValue] | str, int]:
+    """The list behind a tag, or why there is none, and where the next tag may be."""
     start = tag + len(_MISTRAL_TAG)
     while text[start : start + 1].isspace():
         start += 1
     decoded = decode_at(text, start)
     if isinstance(decoded, str):
-        return decoded
+        return decoded, start
     value = decoded.value
-    return value if isinstance(value, list) else f"is {shown(value)}, not a list of calls"
+    if isinstance(value, list):
+        return value, decoded.end
+    return f"is {shown(value)}, not a list of calls", decoded.end

@@ -15,30 +15,47 @@ from services.rollouts.parsers.base import MAX_NAME, CallCollector, ParsedCall, 
 
 _BEFORE = ("</think>", "<|python_start|>")
 _BEGINNING = re.compile(r"\s*(\[\s*[^\W\d][\w.]*\s*\()")
+_LEXEME = re.compile(
+    r"""('{3}|"{3})(?:\\.|(?!\1).)*\1|'{3}|"{3}"""
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\#[^\n]*|[][(){}"']""",
+    re.DOTALL,
+)
+"""Brackets, and strings and comments, which may hold brackets. Quotes by themselves open a string
+that does not end."""
+_UNENDED = frozenset({'"', "'", '"' * 3, "'" * 3})
 _NAMES = {"true": True, "false": False, "null": None}
 _MAX_CHARACTERS = 200_000
 _MAX_DEPTH = 50
 
 
 class PythonicParser:
-    """The turn is a single list of calls; an end token or other text may follow it."""
+    """The turn begins with a list of calls, or several; an end token or other text may follow."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
         begin = max(text.rfind(mark) + len(mark) if mark in text else 0 for mark in _BEFORE)
-        match = _BEGINNING.match(text, begin)
-        if match is None:
-            return findings.turn()
-        start, end = match.start(1), text.rfind("]") + 1 or len(text)
-        elements = _elements(text[start:end])
-        if isinstance(elements, str):
-            findings.add(elements, start, end)
-            return findings.turn()
-        for element in elements:
-            if findings.is_full(start):
-                break
-            findings.add(_call(element), start, end)
+        while (match := _BEGINNING.match(text, begin)) is not None:
+            start, begin = match.start(1), _end(text, match.start(1))
+            elements = _elements(text[start:begin])
+            for element in [elements] if isinstance(elements, str) else elements:
+                if findings.is_full(start):
+                    return findings.turn()
+                found = element if isinstance(element, str) else _call(element)
+                findings.add(found, start, begin)
         return findings.turn()
+
+
+def _end(text: str, start: int) -> int:
+    """Where the list that begins at ``start`` ends; of one that is not closed, the last bracket
+    that might close it."""
+    depth = 0
+    for lexeme in _LEXEME.finditer(text, start):
+        if lexeme[0] in _UNENDED:
+            break
+        depth += (lexeme[0] in {"[", "(", "{"}) - (lexeme[0] in {"]", ")", "}"})
+        if depth == 0:
+            return lexeme.end()
+    return max(text.rfind("]") + 1, start) if text.rfind("]") >= start else len(text)
 
 
 class _Rejected(Exception):

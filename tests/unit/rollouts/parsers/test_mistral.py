@@ -19,6 +19,18 @@ def test_all_calls_in_the_list_are_parsed() -> None:
     assert parsed.malformed == ()
 
 
+def test_the_list_behind_every_token_is_read() -> None:
+    text = (
+        '[TOOL_CALLS] [{"name": "f", "arguments": {"a": "[TOOL_CALLS] ["}, "id": "a"}]'
+        '[TOOL_CALLS] nothing[TOOL_CALLS][{"name": "g", "id": "b"}]'
+    )
+    parsed = _PARSER.parse(text)
+
+    assert parsed.calls == (ParsedCall("f", {"a": "[TOOL_CALLS] ["}), ParsedCall("g", {}))
+    assert [found.text for found in parsed.malformed] == ["[TOOL_CALLS] nothing"]
+    assert list(call_ids(text)) == ["a", "b"]
+
+
 def test_a_list_without_the_token_is_an_answer() -> None:
     parsed = _PARSER.parse(_TWO.removeprefix("[TOOL_CALLS]"))
 

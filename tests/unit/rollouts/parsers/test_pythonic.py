@@ -17,6 +17,11 @@ _PARSER = parser_of("pythonic")
         "<|python_start|>[f(a=1, b='x')]<|python_end|><|eot|>",
         "<think>[g()]</think>\n[f(a=1, b='x')]<|im_end|>",
         "[\n  f(\n    a=1,\n    b='x',\n  ),\n]",
+        "[f(a=1, b='x')]\n\nThe list is [1, 2].",
+        "[f(a=1, b='x')] isn't [g(a=1)].",
+        '[f(a=1, b="""x""")] is """ ]',
+        "[f(a=1, b='x')][0]",
+        "[f(a=1,  # not this ]\n b='x')] and ]",
     ],
 )
 def test_a_list_of_calls_is_parsed(text: str) -> None:
@@ -24,6 +29,21 @@ def test_a_list_of_calls_is_parsed(text: str) -> None:
 
     assert parsed.calls == (ParsedCall("f", {"a": 1, "b": "x"}),)
     assert parsed.malformed == ()
+
+
+@given(st.text(max_size=30), st.text("a]['\"\n", max_size=20))
+def test_the_list_ends_where_its_brackets_close(value: str, after: str) -> None:
+    parsed = _PARSER.parse(f"[f(a=[{value!r}])]. {after}")
+
+    assert parsed.calls == (ParsedCall("f", {"a": [value]}),)
+    assert parsed.malformed == ()
+
+
+def test_further_lists_are_calls_or_malformed() -> None:
+    parsed = _PARSER.parse("[f(a=1)]\n[g(1)]\n[h()]")
+
+    assert parsed.calls == (ParsedCall("f", {"a": 1}), ParsedCall("h", {}))
+    assert [found.text for found in parsed.malformed] == ["[g(1)]"]
 
 
 def test_dotted_names_and_json_constants_are_accepted() -> None:
@@ -98,7 +118,6 @@ def test_an_element_that_is_not_a_named_call_is_malformed(element: str) -> None:
     [
         "[f(a=1",
         "[f(a=1) or]",
-        "[f(a=1)][0]",
         "[f(" + "(" * 5_000 + "]",
         "[f(a=" + "-" * 50_000 + "1)]",
         "[f(a=" + "1+" * 50_000 + "1)]",
