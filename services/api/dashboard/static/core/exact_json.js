@@ -1,12 +1,14 @@
 // JSON whose numbers keep their digits: an integer beyond 2^53 would become its neighbor, and 1.0 would become 1.
 
-const isRaw = JSON.isRawJSON ?? (() => false); // a browser without raw JSON rounds, as it does everywhere else
+// A browser without raw JSON rounds, as it does everywhere else.
+const isRaw = JSON.isRawJSON ?? (() => false);
+const asWritten = JSON.rawJSON ?? Number;
 
 /** Parse JSON; a number that JavaScript would write otherwise is kept as it is written, for JSON.stringify. */
 export function parseExactly(text) {
   return JSON.parse(text, (_, value, context) => {
     const source = context?.source; // of numbers, texts and other single values
-    return typeof value === "number" && source !== undefined && String(value) !== source ? JSON.rawJSON(source) : value;
+    return typeof value === "number" && source !== undefined && String(value) !== source ? asWritten(source) : value;
   });
 }
 
