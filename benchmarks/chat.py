@@ -171,10 +171,11 @@ async def serve_relay(home: Path, engine: str) -> None:
     worker = ServingWorker(home, LoopThread())
     print("ready", flush=True)
     job = (await asyncio.to_thread(worker.claim_next)).job
+    links = Artifacts(home).job(job.id) / "adapters"
     async with (
         VllmControl(f"{engine}/v1", "key") as control,
         Relay(
-            ServedEngine(Destination(engine, "key"), Adapters(control, None), Activity()),
+            ServedEngine(Destination(engine, "key"), Adapters(control, None, links), Activity()),
             "127.0.0.1",
         ) as relay,
     ):

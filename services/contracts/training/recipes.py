@@ -181,7 +181,7 @@ def resolved(value: JsonObject, recipes: type[StrEnum]) -> JsonObject:
 
 
 def _is_stale(value: JsonObject) -> bool:
-    """Whether tokens may be older than the weights that learn from them; what is no number is
+    """Whether tokens may be older than the weights that learn from them; what is not a number is
     refused where it is read."""
     staleness = value.get("max_staleness")
     return isinstance(staleness, int) and staleness > 0

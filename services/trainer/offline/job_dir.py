@@ -125,7 +125,7 @@ def remove_oldest(output_dir: Path, limit: int, *needed: Path) -> None:
     complete = complete_checkpoints(output_dir)
     spare = [path for path in complete.values() if path not in needed]
     for path in spare[: max(len(complete) - limit, 0)]:
-        (path / _MARKER).unlink()  # first: what a kill leaves of it is no checkpoint
+        (path / _MARKER).unlink()  # first: what a kill leaves of it is not a checkpoint
         shutil.rmtree(path)
 
 

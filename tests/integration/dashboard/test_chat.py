@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -236,7 +237,7 @@ def test_retry_after_an_interruption_discards_the_partial_answer(
 def test_an_emptied_setting_is_left_to_the_model(
     page: Page, models: tuple[str, ServingWorker]
 ) -> None:
-    asked: list[dict[str, object]] = []
+    asked: list[Any] = []
 
     def answer(route: Route) -> None:
         asked.append(route.request.post_data_json)

@@ -33,7 +33,7 @@ def main(job_dir: Path, script: str) -> int:
         _replace(position, json.dumps({"step": step}))
         reporter.metrics(step, loss=1.0 / step)
         reporter.progress(step, 1000 if script == "forever" else STEPS, 1.0)
-        reporter.checkpoint(step, f"output/checkpoint-{step}")
+        reporter.checkpoint(step, f"output/checkpoint-{step}", range(1, step + 1))
         time.sleep(0.05)
         if pause_requested(job_dir):
             reporter.paused()

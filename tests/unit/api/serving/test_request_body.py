@@ -51,10 +51,10 @@ def test_a_request_of_few_choices_passes(fields: dict[str, Any]) -> None:
         ({"prompt": ["a"] * (MOST + 1)}, "prompt"),
         *(({name: {}}, name) for name in RENAMED),
         *(({name: n}, name) for name in ("n", "best_of") for n in (1.0, "1", True, [1])),
-        *(({"stream": flag}, "stream") for flag in (1, 0, "true", "false", {})),
+        *(({"stream": other}, "stream") for other in (1, 0, "true", "false")),
         *(
-            ({"stream_options": {"include_usage": flag}}, "stream_options.include_usage")
-            for flag in (1, "false", [])
+            ({"stream_options": {"include_usage": other}}, "stream_options.include_usage")
+            for other in (1, "false")
         ),
         ({"stream_options": [True]}, "stream_options"),
     ],
