@@ -38,8 +38,8 @@ READY_SECONDS = 0.2
 WATCH_SECONDS = 1.0
 """Interval of checks while the stack runs."""
 ANSWER_SECONDS = 10.0
-SHUTDOWN_MARGIN = 10.0
-"""Seconds that a worker gets beyond the grace period of its jobs' processes."""
+SHUTDOWN_MARGIN = 15.0
+"""Seconds that a worker gets beyond the grace periods of its jobs' processes."""
 
 Report = Callable[[Event], None]
 
@@ -64,7 +64,7 @@ class Stack:
         self.home = home
         self.addresses = addresses
         self.client = client
-        self.grace_seconds = grace_seconds + SHUTDOWN_MARGIN
+        self.grace_seconds = grace_seconds
         self.variables = variables
         self.leftovers: list[str] = []
         self._lock = StackLock(home)
@@ -234,7 +234,13 @@ def _answers_ready(url: str) -> bool:
 
 def longest_shutdown(grace_seconds: float) -> float:
     """Return an upper bound, in seconds, on the time to stop a stack."""
-    return 2 * (grace_seconds + SHUTDOWN_MARGIN + KILL_SECONDS)
+    return 2 * (_longest_stop(grace_seconds) + KILL_SECONDS)
+
+
+def _longest_stop(grace_seconds: float) -> float:
+    """Return how long a worker may take to stop: the processes of its jobs have the grace period to
+    save, then to end."""
+    return 2 * grace_seconds + SHUTDOWN_MARGIN
 
 
 def _described(service: RunningService) -> str:
@@ -246,13 +252,14 @@ def end_services(state: StackState, grace_seconds: float) -> list[str]:
 
     Return the names of the services that were still running.
     """
+    seconds = _longest_stop(grace_seconds)
     alive = [service for service in state.services if service.process.is_alive]
     workers = [service.process for service in alive if service.name in WORKERS]
     others = [service.process for service in alive if service.name not in WORKERS]
     for group in (workers, others):
         if group:
             with ThreadPoolExecutor(len(group)) as threads:
-                list(threads.map(lambda process: end_group(process, grace_seconds), group))
+                list(threads.map(lambda process: end_group(process, seconds), group))
     return [service.name.value for service in alive]
 
 

@@ -22,6 +22,7 @@ from services.jobs.worker.handler import ServedKind
 from services.jobs.worker.presence import Presence
 from services.jobs.worker.run import ClaimRun
 from services.jobs.worker.settings import CommonWorkerSettings, WorkerSettings
+from services.jobs.worker.shutdown import Shutdown
 from services.jobs.worker.work import Work
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Executor:
         self.workers_folder = Artifacts(settings.home).workers()
         self.presence = Presence(self.workers_folder, self.worker_id)
         self.heartbeat_file = settings.heartbeat_file
-        self.stopping = threading.Event()
+        self.stopping = Shutdown()
         self.threads = work.slots + settings.validation_slots
         self._work = work
         self._lease_seconds = settings.lease_seconds
@@ -155,7 +156,7 @@ class ChildWork:
         with self._database.write() as session:
             return claim_work(session, list(self._handlers), claimant, occupied)
 
-    def run(self, claim: Claim, deadline: float, stopping: threading.Event, notes: Path) -> None:
+    def run(self, claim: Claim, deadline: float, stopping: Shutdown, notes: Path) -> None:
         """Run the child of a claim to its end."""
         ClaimRun(
             claim,

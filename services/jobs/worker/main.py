@@ -35,7 +35,7 @@ def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -
 def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
     """Serve several kinds of job, which share this host's devices, until the process is stopped.
 
-    On TERM or INT running children are stopped and their jobs are requeued.
+    On TERM or INT running children save what they can and are stopped; their jobs are requeued.
     """
     serve(lambda database: nullcontext(ChildWork(database, kinds, settings)), settings)
 
@@ -77,13 +77,14 @@ def _serve_wake_ups(executor: Executor, settings: CommonWorkerSettings) -> None:
 
 
 def _connect_signals(executor: Executor, app: Celery) -> None:
-    """Send heartbeats while the worker runs, and stop its jobs when it shuts down."""
+    """Send heartbeats while the worker runs, and stop its jobs when it shuts down. Celery tells of
+    every signal: the second one leaves trainings no time to save."""
 
     def ready(**_: object) -> None:
         threading.Thread(target=_send_heartbeats, args=(executor,), daemon=True).start()
 
     def shutting_down(**_: object) -> None:
-        executor.stopping.set()
+        executor.stopping.on_signal()
         end_waits(app)
 
     worker_ready.connect(ready, weak=False)

@@ -206,12 +206,14 @@ def _requeue_for_device(session: Session, job: Job) -> None:
 
 
 def _has_paused(claim: Claim, job: Job, child_exit: ChildExit) -> bool:
-    """Whether the child exited for a pause, or for a shutdown while pausing."""
+    """Whether the child exited for a pause, or for a shutdown while pausing. At a shutdown it saves
+    as for a pause, but the job is to go on."""
     if claim.stage is ClaimStage.VALIDATION:
         return False
+    if child_exit.stopping:
+        return job.pause_requested_at is not None or _outage(child_exit) is not None
     reported = child_exit.result is not None and child_exit.result.get("status") == PAUSED
-    stopped = child_exit.stopping and job.pause_requested_at is not None
-    return reported or child_exit.paused or stopped
+    return reported or child_exit.paused
 
 
 def _reported_failure(child_exit: ChildExit) -> bool:

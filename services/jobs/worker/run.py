@@ -4,7 +4,6 @@ import errno
 import logging
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +42,7 @@ from services.jobs.worker.outcome import (
 )
 from services.jobs.worker.reports import ReportFollower, bound_log, log_tail
 from services.jobs.worker.settings import WorkerSettings
+from services.jobs.worker.shutdown import Shutdown
 from services.jobs.worker.stalls import LOG, STACKS, ProgressWatch, Stall, StallLimits, look_into
 from services.jobs.worker.trackers import JobTrackers
 from services.jobs.worker.utilization import UtilizationLog, job_memory
@@ -70,7 +70,7 @@ class ClaimRun:
         settings: WorkerSettings,
         job_dir: Path,
         notes: Path,
-        stopping: threading.Event,
+        stopping: Shutdown,
     ) -> None:
         self._database = database
         self._handler = handler
@@ -212,7 +212,8 @@ class ClaimRun:
         return self._handler.work(self._database, self._claim, self._dir)
 
     def _watch(self, process: SupervisedProcess, launch: Launch) -> None:
-        """Follow the child until it ends; stop it on cancellation, pause, deadline and shutdown.
+        """Follow the child until it ends; stop it on cancellation, pause, deadline and shutdown, of
+        which the last three first leave it time to save.
 
         While the database is down the child keeps running; the watchdog stops it when the lease,
         which cannot be renewed, expires.
@@ -246,7 +247,7 @@ class ClaimRun:
                 pause = CONTROL_SECONDS
             late = self._overdue and self._claim.stage is ClaimStage.VALIDATION
             hangs = self._stall is not None
-            if self._cancelled or self._paused or late or hangs or self._stopping.is_set():
+            if self._cancelled or self._paused or late or hangs or self._must_stop(launch):
                 process.end()
 
     def _utilization(self) -> UtilizationLog | None:
@@ -277,6 +278,19 @@ class ClaimRun:
                 request_pause_of(self._dir)
         waited = now - self._pausing_since
         self._paused = not launch.saves_on_pause or waited >= self._settings.pause_seconds
+
+    def _must_stop(self, launch: Launch) -> bool:
+        """Whether the worker shuts down, and the child cannot save or had its time to. One that can
+        is asked for a checkpoint, even while the database is down."""
+        if not self._stopping.is_set():
+            return False
+        if not launch.saves_on_pause:
+            return True
+        try:
+            request_pause_of(self._dir)
+        except OSError:  # a full disk, on which it could not save either
+            return True
+        return self._stopping.is_over(self._settings.grace_seconds)
 
     def _signal_waiting_jobs(self) -> None:
         """Tell the child whether other jobs wait for its devices."""

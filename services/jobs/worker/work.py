@@ -1,6 +1,5 @@
 """What a worker does with its claims: the seam between the worker process and its kinds of job."""
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 from services.jobs.claims import Claim, Claimant
 from services.jobs.devices import HostDevices
 from services.jobs.queues import QueueNames
+from services.jobs.worker.shutdown import Shutdown
 
 
 class Work(Protocol):
@@ -40,7 +40,7 @@ class Work(Protocol):
         """
         ...
 
-    def run(self, claim: Claim, deadline: float, stopping: threading.Event, notes: Path) -> None:
+    def run(self, claim: Claim, deadline: float, stopping: Shutdown, notes: Path) -> None:
         """Run a claim, also of a validation, and record its outcome; errors are not raised.
 
         ``deadline`` is the end of its lease on the `lease_clock`, ``notes`` the worker's folder

@@ -22,7 +22,7 @@ except OSError as error:
 """Fills the disk so that not even its result can be written."""
 
 WORKER = """
-import sys, threading
+import sys
 from pathlib import Path
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
@@ -30,6 +30,7 @@ from services.core.process.supervised import lease_clock
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.run import ClaimRun
 from services.jobs.worker.settings import WorkerSettings
+from services.jobs.worker.shutdown import Shutdown
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 
 class Handler:
@@ -43,7 +44,7 @@ held = claim(database, cpu_worker())
 ClaimRun(held, deadline=lease_clock() + 600, database=database, handler=Handler(),
          settings=WorkerSettings(home=Path(sys.argv[2])), job_dir=Path(sys.argv[2]) / "job",
          notes=Path(sys.argv[2]) / "notes",
-         stopping=threading.Event()).run()
+         stopping=Shutdown()).run()
 job = read(database, held.job.id)
 print(job.status.value, job.attempt, job.error.code, job.error.hint)
 database.close()

@@ -187,6 +187,17 @@ def test_a_shutdown_requeues_the_job(database: Database, held: Claim) -> None:
     assert (job.status, job.losses, job.owner) == (JobStatus.QUEUED, 0, None)
 
 
+@pytest.mark.parametrize(
+    ("result", "status"), [({"status": "paused"}, JobStatus.QUEUED), (OUTAGE, JobStatus.PAUSED)]
+)
+def test_a_job_that_saved_at_a_shutdown_goes_on_unless_it_waits_for_the_end_of_an_outage(
+    database: Database, held: Claim, result: dict[str, Any], status: JobStatus
+) -> None:
+    job = settled(database, held, ending(result, stopping=True))
+
+    assert (job.status, job.losses) == (status, 0)
+
+
 def test_a_shutdown_releases_the_validation(database: Database) -> None:
     job = new_job(database)
     first = try_claim_validation(database, cpu_worker("a"))

@@ -3,7 +3,6 @@
 import errno
 import json
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from services.jobs.pause import request_pause
 from services.jobs.worker.handler import Launch
 from services.jobs.worker.run import ClaimRun
 from services.jobs.worker.settings import WorkerSettings
+from services.jobs.worker.shutdown import Shutdown
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 
 FINISH = "import pathlib; pathlib.Path('result.json').write_text('{\"status\": \"succeeded\"}')"
@@ -74,7 +74,7 @@ def run(
         settings=settings,
         job_dir=home / "job",
         notes=home / "notes",
-        stopping=threading.Event(),
+        stopping=Shutdown(),
     ).run()
     return read(database, held.job.id)
 

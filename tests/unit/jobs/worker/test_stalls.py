@@ -1,7 +1,6 @@
 """When a child counts as hung, and what its worker then says and does."""
 
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from services.jobs.worker.handler import Launch
 from services.jobs.worker.reports import MetricsReport, PhaseReport, ProgressReport
 from services.jobs.worker.run import ClaimRun
 from services.jobs.worker.settings import WorkerSettings
+from services.jobs.worker.shutdown import Shutdown
 from services.jobs.worker.stalls import ProgressWatch, StallLimits, look_into
 from tests.unit.jobs.fake_nvml import GIB, FakeNvml
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
@@ -220,7 +220,7 @@ def run(database: Database, held: Claim, home: Path, handler: Handler) -> Job:
         ),
         job_dir=home / "job",
         notes=home / "notes",
-        stopping=threading.Event(),
+        stopping=Shutdown(),
     ).run()
     return read(database, held.job.id)
 
