@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
+from services.contracts.kinds import JobKind
 from services.contracts.webhooks import EventType
 from services.core.changes import announce_change
 from services.core.db.engine import now as database_now
@@ -147,6 +148,8 @@ def move_job(
     """
     check_move(job.id, job.status, to)
     now = time.time()
+    if to in _RESUMES:
+        changes.setdefault("step", saved_step(session, job))
     if to.is_final:
         changes.setdefault("finished_at", now)
     if to is not JobStatus.RUNNING:
@@ -171,6 +174,19 @@ def move_job(
     if to.is_final:
         wake_waiting(session, job.id)
     return get_job(session, job.id)
+
+
+_RESUMES = (JobStatus.QUEUED, JobStatus.PAUSED)
+"""Statuses in which the step of a job is the one that its next attempt continues from."""
+
+
+def saved_step(session: Session, job: Job) -> int | None:
+    """The step that the next attempt of a job continues from: a training's is that of its newest
+    checkpoint, others keep what they have done. None before the first report."""
+    if job.step is None or job.kind != JobKind.FINE_TUNING:
+        return job.step
+    newest = select(func.max(CheckpointRow.step)).where(CheckpointRow.job_id == job.id)
+    return session.scalar(newest) or 0
 
 
 _ANNOUNCED = {

@@ -19,7 +19,7 @@ from services.jobs.events import storable
 from services.jobs.job import REMOTE_SLOT, Job, deadline_error
 from services.jobs.queues import add_wake_up
 from services.jobs.reconcile import give_up_claim, wake_waiting_queues
-from services.jobs.store import fail_job, move_job, release_validation
+from services.jobs.store import fail_job, move_job, release_validation, saved_step
 from services.jobs.tracking.tracker import End
 from services.jobs.worker.handler import ChecksInput, Handler
 from services.jobs.worker.reports import open_child_file
@@ -233,7 +233,8 @@ def _outage(child_exit: ChildExit) -> OutageReport | None:
 def _pause(session: Session, job: Job, outage: OutageReport | None) -> None:
     """Pause a job until it is resumed; in an outage, unless the user wants that, until it is time
     to try again."""
-    where = f" at step {job.step} of {job.total_steps}" if job.step is not None else ""
+    step = saved_step(session, job)
+    where = f" at step {step} of {job.total_steps}" if step is not None else ""
     if outage is None or job.pause_requested_at is not None:
         move_job(session, job, JobStatus.PAUSED, f"Paused{where}", phase=None, losses=0)
         return

@@ -9,10 +9,13 @@ from typing import Any
 import psutil
 import pytest
 
+from services.core.process.reporter import PAUSE
 from tests.integration.conftest import SHORT_LEASE_SECONDS, Platform
 from tests.support.processes import Process
 from tests.support.waiting import wait_for
 
+LONG_GRACE_SECONDS = "600"
+"""More than a test may take: what waits for its end has failed."""
 NO_SLOT = "waiting for 1 CPU slot; 0 free on test-host"
 
 
@@ -27,6 +30,12 @@ def gone(pid: int) -> bool:
         return psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
         return True
+
+
+def metric_steps(platform: Platform, job_id: str) -> list[int]:
+    """The steps whose metrics are recorded, in the order of their events."""
+    events = platform.client.events(job_id)
+    return [event["data"]["step"] for event in events if event["type"] == "metrics"]
 
 
 def running(platform: Platform, job_id: str, beyond: int = 2) -> dict[str, Any]:
@@ -157,11 +166,7 @@ def test_a_job_resumes_after_its_worker_is_killed_without_waiting_for_the_lease(
     running(platform, job_id, beyond=before["progress"]["step"])
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
-    steps = [
-        event["data"]["step"]
-        for event in platform.client.events(job_id)
-        if event["type"] == "metrics"
-    ]
+    steps = metric_steps(platform, job_id)
     assert steps == sorted(set(steps)), "no report is recorded twice"
 
 
@@ -228,6 +233,40 @@ def test_a_worker_that_shuts_down_requeues_its_job(platform: Platform) -> None:
     wait_for_next_attempt(platform, before)
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
+
+
+def test_a_planned_stop_loses_no_step_of_running_jobs(platform: Platform) -> None:
+    platform.settings |= {"TEMPER_GRACE_SECONDS": LONG_GRACE_SECONDS, "TEMPER_CPU_SLOTS": "2"}
+    worker = platform.start_worker()
+    stopped = [running(platform, platform.client.submit("unsaved")) for _ in range(2)]
+
+    assert worker.end() == 0
+
+    queued = [platform.client.wait_until(job["id"], "queued") for job in stopped]
+    reached = [job["progress"]["step"] for job in queued]
+    assert all(step > 2 for step in reached)
+    platform.start_worker()
+    for job, step in zip(queued, reached, strict=True):
+        wait_for_next_attempt(platform, job)
+        running(platform, job["id"], beyond=step)
+        platform.client.cancel(job["id"])
+        platform.client.wait_until(job["id"], "cancelled")
+        assert (reported := metric_steps(platform, job["id"])) == [*range(1, len(reported) + 1)]
+
+
+def test_a_second_signal_stops_a_worker_whose_job_does_not_save(platform: Platform) -> None:
+    platform.settings["TEMPER_GRACE_SECONDS"] = LONG_GRACE_SECONDS
+    worker = platform.start_worker()
+    job_id = platform.client.submit("quiet")
+    child = pid_of(platform, job_id)
+
+    os.kill(worker.pid, signal.SIGTERM)
+    wait_for(platform.job_file(job_id, PAUSE).exists, "the question for a checkpoint")
+    assert not gone(child)
+
+    assert worker.end() == 0
+    assert gone(child)
+    assert platform.client.wait_until(job_id, "queued")["error"] is None
 
 
 def test_a_new_worker_finds_jobs_queued_before_it_started(platform: Platform) -> None:

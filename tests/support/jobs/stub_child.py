@@ -1,6 +1,7 @@
 """The work of a stub job: a few reports, and the end that its script names.
 
-``quiet`` runs without a report until it is ended. ``forever`` also starts a daemon that leaves the
+``quiet`` runs without a report until it is ended. ``unsaved`` saves its steps for a pause only.
+``forever`` also starts a daemon that leaves the
 process group and ignores SIGTERM, as a careless library might. Every attempt counts from the step
 that the one before it reached.
 """
@@ -27,15 +28,21 @@ def main(job_dir: Path, script: str) -> int:
         time.sleep(0.05)
     if script == "forever":
         _start_daemon(job_dir)
-    while step < STEPS or script == "forever":
+    endless = script in ("forever", "unsaved")
+    while step < STEPS or endless:
         step += 1
-        # First: the next attempt must not report a step again that this one was killed after.
-        _replace(position, json.dumps({"step": step}))
+        pausing = pause_requested(job_dir)
+        saves = pausing or script != "unsaved"
+        if saves:
+            # First: the next attempt must not report a step again that this one was killed after.
+            _replace(position, json.dumps({"step": step}))
         reporter.metrics(step, loss=1.0 / step)
-        reporter.progress(step, 1000 if script == "forever" else STEPS, 1.0)
-        reporter.checkpoint(step, f"output/checkpoint-{step}", range(1, step + 1))
+        reporter.progress(step, 1000 if endless else STEPS, 1.0)
+        if saves:
+            kept = [step] if script == "unsaved" else range(1, step + 1)
+            reporter.checkpoint(step, f"output/checkpoint-{step}", kept)
         time.sleep(0.05)
-        if pause_requested(job_dir):
+        if pausing:
             reporter.paused()
             return 0
     if script == "fail":

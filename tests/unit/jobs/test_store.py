@@ -1,14 +1,16 @@
 """Creating, listing, cancelling; events."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from services.contracts.errors import Conflict, NotFound
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import Database
-from services.core.db.tables import OutboxRow
+from services.core.db.tables import JobRow, OutboxRow
 from services.jobs.events import append_event, events_after, events_before
 from services.jobs.job import IllegalMove, Job
 from services.jobs.store import (
@@ -20,6 +22,7 @@ from services.jobs.store import (
     request_cancel,
     retry_job,
 )
+from services.jobs.worker.reports import parse_report, record_reports
 from tests.unit.jobs.machine import (
     claim,
     cpu_worker,
@@ -52,6 +55,38 @@ def test_a_failed_transaction_leaves_nothing_of_the_job(database: Database) -> N
     with database.read() as session:
         assert get_job(session, job.id).status is JobStatus.QUEUED
         assert "cancelled" not in {event.message for event in events_after(session, job.id, 0, 9)}
+
+
+@pytest.mark.parametrize("to", [JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.FAILED])
+@pytest.mark.parametrize(("saved", "step"), [((), 0), ((200,), 200), ((200, 400), 400)])
+def test_a_training_that_waits_shows_the_step_that_it_goes_on_from(
+    database: Database, to: JobStatus, saved: tuple[int, ...], step: int
+) -> None:
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    lines: list[dict[str, Any]] = [
+        {"type": "checkpoint", "step": each, "path": "output"} for each in saved
+    ]
+    lines.append({"type": "progress", "step": 543, "total_steps": 6000, "eta_seconds": None})
+    reports = [parse_report(json.dumps(line).encode()) for line in lines]
+    with database.write() as session:
+        record_reports(session, held, reports, 100)
+        ended = move_job(session, get_job(session, held.job.id), to, "ended")
+        if to is JobStatus.FAILED:  # shown where it failed, until it is to go on
+            assert ended.step == 543
+            ended = retry_job(session, ended.id)
+
+    assert (ended.step, ended.total_steps) == (step, 6000)
+
+
+def test_a_job_that_saves_as_it_goes_keeps_its_progress(database: Database) -> None:
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    with database.write() as session:
+        session.execute(update(JobRow).values(kind="evaluation", step=543, total_steps=6000))
+        queued = move_job(session, get_job(session, held.job.id), JobStatus.QUEUED, "stopped")
+
+    assert queued.step == 543
 
 
 def test_a_waiting_job_is_cancelled_immediately(database: Database) -> None:

@@ -17,6 +17,7 @@ from temper.stack import supervisor
 from temper.stack.addresses import LOOPBACK, any_free
 from temper.stack.child import Child, Event
 from temper.stack.errors import ServiceDied, StillRunning
+from temper.stack.processes import ProcessIdentity, end_group
 from temper.stack.services import WORKERS, Address, Service
 from temper.stack.state import RunningService, StackFile, StackState
 from temper.stack.supervisor import Stack, end_leftovers
@@ -33,6 +34,7 @@ class Stubs:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.grace_seconds = 0.2
         self.programs = dict.fromkeys(Service, LIVES)
         self.reported: list[Event] = []
         self.stop = threading.Event()
@@ -43,7 +45,7 @@ class Stubs:
     def stack(self) -> Stack:
         tools = (Service.API, Service.SANDBOX, Service.RETRIEVAL)
         addresses = {each: Address(LOOPBACK, any_free()) for each in tools}
-        return Stack(self.home, addresses, cast(Temper, SimpleNamespace()), 0.2, {})
+        return Stack(self.home, addresses, cast(Temper, SimpleNamespace()), self.grace_seconds, {})
 
     def watch(self, stack: Stack, until: Callable[[StackState], bool]) -> StackState:
         """Supervise until the recorded state is as expected; return it."""
@@ -150,6 +152,26 @@ def test_a_process_that_cannot_be_killed_is_named_and_left_to_the_next_stop(
     left = StackFile(stubs.home).read()
     assert left is not None
     assert service(left, Service.TRAINER).process == service(stack.state, Service.TRAINER).process
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_workers_have_time_to_save_and_then_to_end(
+    stubs: Stubs, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    given: list[float] = []
+
+    def noted(leader: ProcessIdentity, seconds: float) -> bool:
+        given.append(seconds)
+        return end_group(leader, DEADLINE)
+
+    monkeypatch.setattr(supervisor, "end_group", noted)
+    with stubs.stack() as stack:
+        stack.start()
+        if killed:
+            end_leftovers(StackFile(stubs.home), stubs.grace_seconds)
+
+    assert len(given) >= len(WORKERS)
+    assert min(given) >= 2 * stubs.grace_seconds
 
 
 def test_a_full_disk_does_not_end_the_stack(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
