@@ -101,7 +101,8 @@ class Settings(ProcessSettings):
         default=15.0,
         ge=0.1,
         le=600.0,
-        description="From SIGTERM to SIGKILL of a process.",
+        description="From SIGTERM to SIGKILL of a process; a worker that stops gives its trainings "
+        "as long to save before.",
     )
 
     @property

@@ -17,8 +17,9 @@ from services.jobs.queues import QueueNames
 class Launch:
     """A child to start: its command, and environment variables in addition to the inherited ones.
 
-    ``saves_on_pause``: the child heeds `pause_requested` with a checkpoint and `Reporter.paused`.
-    Others are stopped for a pause, and later continue from what is on disk. ``yields``: the child
+    ``saves_on_pause``: the child heeds `pause_requested` with a checkpoint and `Reporter.paused`,
+    for a pause, at its deadline and when its worker stops. Others are stopped, and later continue
+    from what is on disk. ``yields``: the child
     heeds `others_wait`, and may end early for them. ``idles``: it waits for requests, so that
     silence does not mean a hang.
     """

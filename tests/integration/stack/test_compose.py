@@ -14,7 +14,9 @@ from services.campaigns.settings import CampaignSettings
 from services.core.settings import ProcessSettings
 from services.core.web.auth import hash_key, known_hash
 from services.jobs.tracking.selection import TrackerName
+from services.jobs.worker.settings import WorkerSettings
 from services.sandbox.settings import SandboxSettings
+from temper.stack.supervisor import SHUTDOWN_MARGIN
 from tests.support.docker.config import VARIANTS, WHOLE, compose_config
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -47,6 +49,19 @@ def test_the_profile_contains_the_gateway_its_state_tools_and_workers(
 ) -> None:
     tools = {"sandbox", "retrieval"}
     assert set(services) == {"api", "campaigns", "redis", "postgres"} | tools | WORKERS
+
+
+def test_workers_have_time_to_save_and_then_to_end(command: list[str], services: Services) -> None:
+    seconds = 2 * WorkerSettings.model_fields["grace_seconds"].default + SHUTDOWN_MARGIN
+    both = ("--format", "json")
+    text = compose_config(command, "default", *both, variables={"WORKER_STOP": "600s"})
+    longer = json.loads(text)["services"]
+
+    for name in WORKERS:
+        period = re.fullmatch(r"(\d+)s", services[name]["stop_grace_period"])
+        assert period is not None
+        assert int(period[1]) >= seconds
+        assert longer[name]["stop_grace_period"] == "10m0s"
 
 
 def test_the_campaigns_worker_reaches_the_gateway(

@@ -39,8 +39,7 @@ def main(job_dir: Path, script: str) -> int:
         reporter.metrics(step, loss=1.0 / step)
         reporter.progress(step, 1000 if endless else STEPS, 1.0)
         if saves:
-            kept = [step] if script == "unsaved" else range(1, step + 1)
-            reporter.checkpoint(step, f"output/checkpoint-{step}", kept)
+            reporter.checkpoint(step, f"output/checkpoint-{step}", range(1, step + 1))
         time.sleep(0.05)
         if pausing:
             reporter.paused()
