@@ -27,8 +27,10 @@ from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 LONG = 600.0
 """More seconds than a test may take: what waits so long has failed."""
 SAVE = """
-import os, pathlib, time
+import os, pathlib, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 while not os.path.exists('pause.request'): time.sleep(0.01)
+if signal.sigtimedwait([signal.SIGTERM], 1.0): sys.exit('stopped while it saved')
 pathlib.Path('saved').touch()
 pathlib.Path('result.json').write_text('{"status": "paused"}')
 """
