@@ -196,7 +196,8 @@ COPY services/mixing services/mixing
 COPY temper temper
 RUN python -m compileall -q --invalidation-mode unchecked-hash services temper
 USER 10001:10001
-ENTRYPOINT ["python", "-m", "temper"]
+# -P: it works in a folder of the user's, whose modules are not its own.
+ENTRYPOINT ["python", "-P", "-m", "temper"]
 
 # The sandbox, with its interpreters and compilers, and only those packages that it imports itself.
 # More languages: --build-arg SANDBOX_PACKAGES="racket iverilog" (Debian packages).
