@@ -219,7 +219,8 @@ class GuestSlot:
             "wall_seconds": wall,
             "cpu_seconds": max(0.0, ended.cpu_seconds - params.spent_before),
             "waited_seconds": self._waited,
-            "peak_memory_bytes": self._peak or ended.peak_memory_bytes,
+            # Samples are of all processes, but rare; the kernel saw every moment of the largest.
+            "peak_memory_bytes": max(self._peak, ended.peak_memory_bytes),
             "files": [],
             "left_out": [],
         }

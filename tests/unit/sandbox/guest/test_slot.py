@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,13 +57,13 @@ def serve(
     channels: tuple[socket.socket, socket.socket],
     steps: list[str],
     run: Dying,
-    ending: str,
+    watch: Callable[..., str],
 ) -> frames.Header:
-    """Let a slot serve one run with this ending; return the result that it sends."""
+    """Let a slot serve one run that ends as ``watch`` says; return the result that it sends."""
     service, guest = channels
     params = program.RunParams(1.0, 1 << 20, 0.0, 0.0, fetches=False)
     monkeypatch.setattr(slot.GuestSlot, "_prepare", lambda _self: run)
-    monkeypatch.setattr(slot.GuestSlot, "_watch", lambda *_: ending)
+    monkeypatch.setattr(slot.GuestSlot, "_watch", watch)
     monkeypatch.setattr(program, "start_request", lambda _control: params)
     monkeypatch.setattr(program, "killed", lambda _pid: KILLED)
 
@@ -85,7 +85,7 @@ def test_the_result_of_a_killed_program_does_not_wait_for_slow_deaths(
     steps: list[str],
     ending: str,
 ) -> None:
-    answer = serve(monkeypatch, channels, steps, Dying(steps, is_slow=True), ending)
+    answer = serve(monkeypatch, channels, steps, Dying(steps, is_slow=True), lambda *_: ending)
 
     assert steps == ["kill", "answer", "end", "close"]
     assert (answer["exit_reason"], answer["return_code"]) == (ending, -9)
@@ -99,9 +99,29 @@ def test_a_result_usually_comes_after_every_process_has_died(
     ending: str,
     first: list[str],
 ) -> None:
-    serve(monkeypatch, channels, steps, Dying(steps, is_slow=False), ending)
+    serve(monkeypatch, channels, steps, Dying(steps, is_slow=False), lambda *_: ending)
 
     assert steps == [*first, "end", "answer", "close"]
+
+
+@pytest.mark.parametrize(("sampled", "kernel", "peak"), [(4, 200, 200), (300, 200, 300)])
+def test_the_peak_of_memory_is_the_larger_of_samples_and_the_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+    channels: tuple[socket.socket, socket.socket],
+    sampled: int,
+    kernel: int,
+    peak: int,
+) -> None:
+    run = Dying([], is_slow=False)
+    monkeypatch.setattr(run, "end", lambda: program.Ended(0, 0.5, kernel))
+
+    def sample_once(guest: Any, *_: Any) -> str:
+        guest._peak = sampled
+        return "exited"
+
+    answer = serve(monkeypatch, channels, [], run, sample_once)
+
+    assert answer["peak_memory_bytes"] == peak
 
 
 class Crowded:
