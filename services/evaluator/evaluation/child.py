@@ -115,9 +115,13 @@ async def _unite_votes(
 
 def _check_anything_counts(run: BenchmarkRun) -> None:
     """Raise `JobFailed` if a benchmark has no sample that was not left out."""
-    if run.totals.samples == 0 and run.totals.left_out:
+    last = run.totals.last_left_out
+    if run.totals.samples == 0 and last is not None:
         of = f" of {run.spec.name}" if run.spec.name else ""
-        message = f"all {run.totals.left_out} samples{of} were left out; retry the evaluation"
+        message = (
+            f"all {run.totals.left_out} samples{of} were left out; once what failed works, retry "
+            f"the evaluation. The last: {last.source}: {last.message}"
+        )
         raise JobFailed(message, code="everything_left_out")
 
 

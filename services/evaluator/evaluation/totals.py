@@ -14,7 +14,7 @@ from services.contracts.evaluation.results import (
     ToolUse,
     ToolUseMetrics,
 )
-from services.contracts.failures import InfrastructureCause
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.contracts.rollouts.trajectories import TRUNCATED
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tool_call_totals import ToolCallTotals
@@ -93,6 +93,7 @@ class RunningTotals:
     correct: int = 0
     errors: int = 0
     left_out: int = 0
+    last_left_out: LeftOut | None = None
     unanswered: int = 0
     unparsable: int = 0
     cut_off: int = 0
@@ -126,6 +127,7 @@ class RunningTotals:
         """Count one row; one that is left out, in ``left_out`` only."""
         if row.left_out is not None:
             self.left_out += 1
+            self.last_left_out = row.left_out
             self._left_out[row.left_out.cause] += 1
             return
         self.samples += 1
@@ -284,11 +286,12 @@ class SuiteTotals:
         self._benchmarks[row.benchmark].add(row)
 
     def metrics_so_far(self) -> dict[str, float]:
-        """Metrics reported while samples are asked: the accuracy of each benchmark."""
+        """Metrics reported while samples are asked: the accuracy of each benchmark that has any
+        which are not left out."""
         accuracies = {
             "accuracy" if name is None else f"accuracy/{name}": each.accuracy
             for name, each in self._benchmarks.items()
-            if name is None or each.samples
+            if each.samples
         }
         errors = sum(each.errors for each in self._benchmarks.values())
         left_out = sum(each.left_out for each in self._benchmarks.values())

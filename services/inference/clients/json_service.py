@@ -297,6 +297,7 @@ def _short(text: str) -> str:
 
 class _Error(BaseModel):
     message: str
+    code: object = None  # text of ours, a number of others
 
 
 class _ErrorBody(BaseModel):
@@ -304,8 +305,13 @@ class _ErrorBody(BaseModel):
 
 
 def _reason(text: str) -> str:
-    """The reason of an HTTP error: OpenAI's and our own error shape, or the text."""
+    """The reason of an HTTP error: the message of OpenAI's and our own error shape with the code,
+    by which documentation names it, or the text."""
     try:
-        return _short(read_foreign(_ErrorBody, text.encode()).error.message)
+        error = read_foreign(_ErrorBody, text.encode()).error
     except ValueError:
         return _short(text) or "nothing"
+    message = _short(error.message)
+    if not isinstance(error.code, str) or not error.code or error.code in message:
+        return message
+    return f"{message} ({_short(error.code)})"

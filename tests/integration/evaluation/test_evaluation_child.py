@@ -11,7 +11,9 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.evaluation.benchmarks import Benchmark
 from services.contracts.evaluation.evaluations import BenchmarkOutcome
+from services.contracts.models.registered import RemoteModel
 from services.contracts.rewards.graders import NumericGrader
+from services.contracts.rewards.openai_graders import ScoreModelGrader
 from services.contracts.rewards.rewards import ExtensionReward
 from services.contracts.sampling import Sampling
 from services.core.process.reporter import METRICS, RESULT
@@ -57,6 +59,22 @@ def test_answers_are_graded_and_summarized(tmp_path: Path) -> None:
     assert [report["phase"] for report in job.reports("phase")] == ["generating", "summarizing"]
     assert job.reports("progress")[-1]["step"] == 40
     assert complete_lines(job.folder / METRICS) >= 1
+
+
+def test_the_error_of_an_evaluation_without_grades_says_what_failed(tmp_path: Path) -> None:
+    with ChatServer(add) as server, ChatServer(lambda *_: error(401, "no such key")) as judge:
+        grader = ScoreModelGrader(
+            name="judge",
+            model=RemoteModel.model_validate({"base_url": judge.url, "model": "judge"}),
+            input=[{"role": "user", "content": "Grade {{ sample.output_text }}"}],
+        )
+        job = job_of(tmp_path / "job", server, 2, grader=grader)
+        job.run()
+
+    failure = job.failure()
+    assert failure["code"] == "everything_left_out"
+    assert "all 2 samples" in failure["message"]
+    assert "answered 401: no such key" in failure["message"]
 
 
 def test_a_package_names_the_measures_and_the_main_metric_of_its_grader(tmp_path: Path) -> None:

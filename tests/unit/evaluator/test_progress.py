@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from services.contracts.failures import InfrastructureCause, LeftOut
 from services.core.process.reporter import METRICS, REPORTS, Reporter
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.totals import RunningTotals, SuiteTotals
@@ -55,6 +56,19 @@ def test_benchmarks_share_the_progress_and_the_time_by_tokens(tmp_path: Path) ->
     assert isinstance(metrics, dict)
     told = {name: metrics[name] for name in ("accuracy/a", "accuracy/b", "errors")}
     assert told == {"accuracy/a": 1.0, "accuracy/b": 0.5, "errors": 1}
+
+
+def test_samples_that_are_all_left_out_have_no_accuracy(tmp_path: Path) -> None:
+    totals = SuiteTotals({None: RunningTotals()})
+    lost = LeftOut(source="grader", cause=InfrastructureCause.TIMED_OUT, message="no answer")
+    totals.add(ResultRow(index=0, gold=["1"], answer=None, correct=None, left_out=lost))
+
+    GenerationProgress(Reporter(tmp_path), totals, total=1).finish()
+
+    metrics = last_report(tmp_path, "metrics")["metrics"]
+    assert isinstance(metrics, dict)
+    assert metrics["samples_left_out"] == 1
+    assert "accuracy" not in metrics
 
 
 def test_elapsed_time_accumulates_over_attempts(tmp_path: Path) -> None:

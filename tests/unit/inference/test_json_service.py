@@ -170,6 +170,26 @@ def test_direct_services_bypass_proxies(
             asyncio.run(ask())
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("invalid_api_key", "no such key (invalid_api_key)"),
+        ("no such key", "no such key"),
+        ("", "no such key"),
+        (None, "no such key"),
+        (401, "no such key"),  # as vLLM repeats the status
+    ],
+)
+def test_the_code_of_a_refusal_is_in_the_error(
+    server: ScriptedServer, code: object, told: str
+) -> None:
+    server.script = [answer(401, body={"error": {"message": "no such key", "code": code}})]
+
+    error = failed(server.url)
+
+    assert error.message == f"{server.url} answered 401: {told}"
+
+
 def test_the_api_key_is_redacted_from_errors(server: ScriptedServer) -> None:
     server.script = [answer(401, b"no such key: sk-secret")]
 

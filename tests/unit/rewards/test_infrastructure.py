@@ -94,6 +94,17 @@ def test_limits_that_the_sandbox_refuses_fail_the_job_at_startup(
     assert failed.value.code == "reward_unavailable"
 
 
+@pytest.mark.parametrize("reward", [CODE, CHECKED, PYTHON])
+def test_a_key_that_the_gateway_refuses_fails_the_job_at_startup(
+    server: ScriptedServer, reward: dict[str, Any]
+) -> None:
+    refused = {"error": {"message": "the API key is missing", "code": "invalid_api_key"}}
+    server.script = [answer(401, body=refused)]
+    with pytest.raises(JobFailed, match="invalid_api_key") as failed:
+        checked_before_a_job(server, reward)
+    assert failed.value.code == "reward_unavailable"
+
+
 def test_the_limits_of_every_sample_are_checked(server: ScriptedServer) -> None:
     server.script = [answer(body={"status": "Success", "passed": 1, "cases": []})]
     checked_before_a_job(server, {**CODE, **CHECKED, "run_timeout": 99})
