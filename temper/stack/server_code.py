@@ -13,12 +13,13 @@ from pathlib import Path
 from temper.client.errors import ClientError
 
 INSTALLED = Path(__file__).resolve().parents[1] / "_server"
+CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("fastapi", "celery", "sqlalchemy", "tantivy")
 """Packages of the extra, by which an installation without it is recognized."""
 
 
 class ServerMissing(ClientError):
-    """The packages of the services are not installed."""
+    """The code of the services, or what it needs, is not installed."""
 
     code = "server_missing"
 
@@ -26,12 +27,25 @@ class ServerMissing(ClientError):
 def server_command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module of the services with this Python.
 
-    Run it in a `server_environment`. Raises `ServerMissing` without the packages that it needs.
+    Run it in a `server_environment`. Raises `ServerMissing` without its code, or without the
+    packages that it needs.
     """
+    check_server_code(module)
     if any(find_spec(name) is None for name in NEEDED):
         raise ServerMissing("the services are not installed: pip install 'temper[server]'")
     # -P: do not import a folder named services from the working directory.
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def check_server_code(module: str) -> None:
+    """Raise `ServerMissing` if this installation has only what asks a gateway, as Docker's image of
+    the command line has."""
+    folder = (INSTALLED if INSTALLED.is_dir() else CHECKOUT).joinpath(*module.split("."))
+    if not folder.is_dir() and not folder.with_suffix(".py").is_file():
+        raise ServerMissing(
+            f"this command runs the platform's own code ({module}), which is not in this "
+            "installation: it only asks a gateway, as Docker's image of the command line does"
+        )
 
 
 def server_environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from temper.stack.server_code import server_command, server_environment
+from temper.stack.server_code import check_server_code, server_command, server_environment
 
 
 class Service(StrEnum):
@@ -82,8 +82,13 @@ GATEWAY_VARIABLES = frozenset(
 
 
 def command(service: Service, arguments: list[str]) -> list[str]:
-    """Return the command that runs a service with this Python."""
+    """Return the command that runs a service with this Python; raises `ServerMissing`."""
     return server_command(_MODULES.get(service, f"services.{service.value}"), *arguments)
+
+
+def check_installed() -> None:
+    """Raise `ServerMissing` where no stack can run, for want of the services' code."""
+    check_server_code(f"services.{Service.API.value}")
 
 
 def environment(

@@ -1,7 +1,7 @@
 """``temper open``: the dashboard in a browser."""
 
+import os
 import subprocess
-import sys
 import time
 import webbrowser
 from typing import Annotated
@@ -12,6 +12,7 @@ from temper.cli.gateway import gateway_url
 from temper.cli.output import Output
 from temper.client.errors import ClientError
 from temper.stack.addresses import any_free
+from temper.stack.server_code import server_command, server_environment
 
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -47,9 +48,9 @@ def _open(address: str, out: Output) -> None:
 
 def _show_recording(out: Output) -> None:
     port = any_free()
-    command = [sys.executable, "-P", "-m", "services.api.dashboard.demo", f"--port={port}"]
+    command = server_command("services.api.dashboard.demo", f"--port={port}")
     address = f"http://127.0.0.1:{port}/ui"
-    with subprocess.Popen(command) as server:
+    with subprocess.Popen(command, env=server_environment(os.environ)) as server:
         try:
             _wait_until_ready(server, address)
             _open(address, out)

@@ -14,7 +14,7 @@ from temper.cli.exit_codes import ExitCode
 from temper.cli.gateway import default_port
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import duration
-from temper.stack.services import Address, Service
+from temper.stack.services import Address, Service, check_installed
 from temper.stack.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def up(
     from temper.settings import load_settings
     from temper.stack.addresses import addresses_of
 
+    check_installed()
     out = Output(as_json)
     settings = load_settings()
     ports = {
@@ -85,6 +86,7 @@ def down(as_json: JsonOption = False) -> None:
     from temper.settings import load_settings
     from temper.stack.detached import end_stack
 
+    check_installed()
     out = Output(as_json)
     settings = load_settings()
     stopped = end_stack(settings.home, settings.grace_seconds)
