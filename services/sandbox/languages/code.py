@@ -37,7 +37,18 @@ _SCALA_WORDS = re.compile(
     rb"|@main\s++def\s++(\w++)"
 )
 _TESTBENCH = re.compile(rb"\bmodule\s++tb\b")
-_GO_FOREIGN_IMPORT = re.compile(rb'^\s*+(?:import\s++)?(?:\w++\s++)?"github\.com/', re.MULTILINE)
+_GO_COMMENT = rb"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
+_GO_PATH = rb'"[^"\n]*+"|`[^`]*+`'
+_GO_SPACE = rb"(?:[\s;]++|%b)*+" % _GO_COMMENT
+_GO_NAME = rb"[\w\x80-\xff]++"
+_GO_IMPORT = rb"(?:(?:%b|\.)%b)?+(?:%b)%b" % (_GO_NAME, _GO_SPACE, _GO_PATH, _GO_SPACE)
+_GO_IMPORTS = re.compile(
+    rb"(?:\xef\xbb\xbf)?+%(space)bpackage\b%(space)b%(name)b%(space)b"
+    rb"(?:import\b%(space)b(?:%(import)b|\(%(space)b(?:%(import)b)*+\)%(space)b))*+"
+    % {b"space": _GO_SPACE, b"name": _GO_NAME, b"import": _GO_IMPORT}
+)
+"""The beginning of a source, which alone has imports."""
+_GO_PATHS = re.compile(rb"%b|(%b)" % (_GO_COMMENT, _GO_PATH))
 _CSHARP_START = re.compile(
     rb"(?:\xef\xbb\xbf)?+(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
     rb"|#[ \t]*+(?:define|undef)\b[^\n]*+\n|extern\s++alias\s++\w++\s*+;)*+"
@@ -142,7 +153,10 @@ def verilog_names(code: bytes) -> Mapping[str, str]:
 
 def go_names(code: bytes) -> Mapping[str, str]:
     """``modules`` and ``flags``: packages installed by Debian are found only without modules."""
-    if _GO_FOREIGN_IMPORT.search(code[:_IMPORTS_WITHIN]):
+    imports = _GO_IMPORTS.match(code[:_IMPORTS_WITHIN])
+    paths = _GO_PATHS.findall(imports[0]) if imports else []
+    # As Go tells its own packages from others.
+    if any(b"." in path.partition(b"/")[0] for path in paths):
         return {"modules": "off"}
     return {"modules": "on", "flags": "-mod=mod"}
 

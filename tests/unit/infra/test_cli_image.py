@@ -50,6 +50,7 @@ def run(code: Path, work: Path, *arguments: str) -> "subprocess.CompletedProcess
         env={"PYTHONPATH": str(code), "TEMPER_HOME": str(work.parent / "home")},
         capture_output=True,
         text=True,
+        timeout=60,  # a stack that starts would run on
         check=False,
     )
 

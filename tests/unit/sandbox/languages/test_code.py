@@ -167,7 +167,56 @@ def test_implicit_usings_follow_what_must_come_first(code: bytes, head: bytes) -
     assert extended.replace(extended[at : extended.rindex(b"; ") + 2], b"", 1) == code
 
 
-def test_go_with_foreign_imports_is_built_without_modules() -> None:
-    assert go_names(b'package main\nimport "fmt"\n') == {"modules": "on", "flags": "-mod=mod"}
-    code = b'package main\n\nimport (\n\t"testing"\n\n\t"github.com/stretchr/testify/assert"\n)\n'
-    assert go_names(code) == {"modules": "off"}
+TESTIFY = '"github.com/stretchr/testify/assert"'
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        f'import (\n\t"testing"\n\n\t{TESTIFY}\n)',
+        f'import ("testing";{TESTIFY})',
+        f'import("testing"; . {TESTIFY}); import "fmt"',
+        f'import "testing"; import is {TESTIFY}',
+        f"import /* for tests */ {TESTIFY.replace(chr(34), '`')}",
+        'import "gopkg.in/yaml.v3"',
+    ],
+)
+def test_go_with_foreign_imports_is_built_without_modules(imports: str) -> None:
+    code = f"// A test.\npackage main\n{imports}\nfunc main() {{}}\n"
+    assert go_names(code.encode()) == {"modules": "off"}
+    assert go_names(b"\xef\xbb\xbf" + code.encode()) == {"modules": "off"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'import "fmt"',
+        f'import ("fmt" // {TESTIFY}\n)',
+        f'/* import\n{TESTIFY}\n*/\nimport "fmt"',
+        f'import "fmt"\nvar names = []string{{\n{TESTIFY},\n}}',
+        f'import "fmt"\nvar text = `\nimport {TESTIFY}\n`',
+        f"import ({TESTIFY}",  # which does not compile
+    ],
+)
+def test_go_is_built_with_modules_whatever_it_only_mentions(code: str) -> None:
+    found = go_names(f"package main\n{code}\n".encode())
+    assert found == {"modules": "on", "flags": "-mod=mod"}
+
+
+SPACE = st.lists(
+    st.sampled_from([" ", "\n", ";", "\r\n", f"// {TESTIFY}\n", f"/* {TESTIFY} **/"])
+).map("".join)
+IMPORT = st.tuples(st.sampled_from(["", ". ", "_ ", "x "]), st.sampled_from(["fmt", "a.b/c"]))
+
+
+@given(st.lists(st.lists(IMPORT)), st.data())
+def test_the_layout_of_go_imports_does_not_matter(
+    groups: list[list[tuple[str, str]]], data: st.DataObject
+) -> None:
+    text = "package main\n"
+    for group in groups:
+        specs = "".join(f'{data.draw(SPACE)}{name}"{path}"' for name, path in group)
+        text += f"import{data.draw(SPACE)}({specs}{data.draw(SPACE)}){data.draw(SPACE)}"
+    foreign = any(path == "a.b/c" for group in groups for _, path in group)
+
+    assert (go_names(text.encode())["modules"] == "off") is foreign
