@@ -52,6 +52,9 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
             check_grader(judge_of_wrong(each.judge), settings, f"{place}judge")
     _check_tool_use(session, body, settings)
     gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
+    if body.multi_turn is not None:
+        # With the turns that tools enable, so that the stored request can be sent again.
+        body = body.model_copy(update={"multi_turn": body.conversation})
     return create_job(session, NewJob.of(JobKind.EVALUATION, body, gpus))
 
 
@@ -91,7 +94,7 @@ def _check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSetti
     )
     if isinstance(body.model, str):
         _check_registered(session, body.model, body, conversation, settings)
-    elif "tool_parser_format" in given.model_fields_set:
+    elif given.tool_parser_format != MultiTurn().tool_parser_format:
         raise InvalidRequest(
             "the endpoint of a remote model parses its calls",
             param="multi_turn.tool_parser_format",

@@ -261,6 +261,8 @@ def test_an_evaluation_with_tools_shows_them(
     assert [tool["class_name"] for tool in made["tools"]] == ["sandbox"]
     assert made["multi_turn"]["max_tool_calls"] == 3
     assert made["multi_turn"]["multi_turn_enable"] is True
+    stored = http.get(f"/v1/jobs/{made['id']}/request").json()["body"]
+    assert http.post("/v1/evaluations", json=stored).status_code == 200  # as a clone does
     plain = create(http, file_id)
     assert (plain["tools"], plain["multi_turn"]) == ([], None)
 
