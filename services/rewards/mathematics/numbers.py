@@ -16,6 +16,7 @@ from services.rewards.mathematics.units import (
     are_names,
     fit,
     is_symbol,
+    is_unit,
     read_words,
 )
 
@@ -39,12 +40,13 @@ _COMMAND = r"\\(?:text(?:rm|bf|it|sf|tt|normal)?|math(?:rm|bf|it)|mbox)"
 _NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s*\}}")
 _COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s+([^{{}}\d]*)\}}")
 _BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
-_TEXT = rf"{_COMMAND}\s*\{{[^{{}}\d]*\}}"
+_TEXT = rf"(?:\\mu\s*)?{_COMMAND}\s*\{{(?:[^{{}}\d]|\^[23])*\}}"
 _WORDS = re.compile(
     r"(?P<number>.*?[\d}.)%])\s*(?:"
     rf"(?P<text>{_TEXT}(?:\s*/?\s*{_TEXT})*)"
-    r"|\s(?P<word>[^\W\d_]+(?:\s[^\W\d_]+)*))"
+    r"|\s(?P<word>[^\W\d_]+(?:(?:\s+|/)[^\W\d_]+)*))"
     r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*°"
+    rf"|(?P<degrees>[-+]?{_DECIMAL})\s*°\s*(?:{_COMMAND}\s*\{{\s*)?(?P<scale>[CFK])\s*\}}?"
 )
 
 
@@ -111,6 +113,8 @@ def without_words(text: str) -> tuple[str, Words]:
         return text, NONE
     if match["angle"] is not None:
         return match["angle"], DEGREES
+    if match["degrees"] is not None:
+        return match["degrees"], read_words(f"degree {match['scale']}")
     written = without_text_commands(match["text"] or match["word"])
     if set("⊕⊗") & set(written) or _is_name(match, written.strip()):
         return text, NONE
@@ -120,9 +124,14 @@ def without_words(text: str) -> tuple[str, Words]:
 def _is_name(match: re.Match[str], written: str) -> bool:
     """Whether what stands behind a number is a factor: ``x``, ``\\mathbf{i}``, ``sin x``."""
     if match["word"] is not None:
+        if "/" in written:
+            return not all(map(is_unit, written.split("/")))
+        first, _, others = written.partition(" ")
+        if is_function(written) and is_unit(first):  # 30 min, 30 sec; but 2 sec x
+            return bool(others) and are_names(others)
         return is_function(written) or are_names(written)
     is_font = re.match(r"\\math(?:bf|it)", match["text"]) is not None
-    return len(written) == 1 and (is_font or not is_symbol(written))
+    return len(written) == 1 and written.isalpha() and (is_font or not is_symbol(written))
 
 
 def _read(number: str) -> tuple[Fraction, int | None] | None:

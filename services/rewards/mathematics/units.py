@@ -1,10 +1,10 @@
 """The words behind a number: what multiplies it, its unit, and what is counted.
 
-Units have one spelling here, that of their symbol; they are not converted into each other.
+Units have one spelling here, that of their symbol; they are not converted into each other. What is
+neither a unit nor has an opposite describes what is counted, and never makes a number another.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 SCALES = {
@@ -15,7 +15,7 @@ SCALES = {
     "trillion": 1_000_000_000_000,
     "dozen": 12,
 }
-_PERCENT = {"percent", "percents", "pct"}
+_PERCENT = {"percent", "percents", "percentage", "pct"}
 _POWERS = {
     **dict.fromkeys(("square", "sq", "squared"), "^2"),
     **dict.fromkeys(("cubic", "cu", "cubed"), "^3"),
@@ -25,21 +25,29 @@ _ANY_UNIT = "unit"
 """A word for a unit that is not named."""
 
 _BASES = {
-    **{"m": ("meter", "metre"), "g": ("gram",), "l": ("liter", "litre"), "s": ("second", "sec")},
-    **{"J": ("joule",), "W": ("watt",), "V": ("volt",), "N": ("newton",), "Pa": ("pascal",)},
-    **{"Hz": ("hertz",), "mol": ("mole",), "A": ("ampere", "amp"), "B": ("byte",)},
-    **{"cal": ("calorie",), "eV": ("electronvolt",), "\u03a9": ("ohm",)},
+    **{"m": ("meter", "metre"), "g": ("gram", "gramme", "gm"), "l": ("liter", "litre")},
+    **{"s": ("second", "sec"), "J": ("joule",), "W": ("watt",), "V": ("volt",), "N": ("newton",)},
+    **{"Pa": ("pascal",), "Hz": ("hertz",), "mol": ("mole",), "A": ("ampere", "amp")},
+    **{"B": ("byte",), "bit": (), "cal": ("calorie",), "eV": ("electronvolt",)},
+    **{"\u03a9": ("ohm",), "K": ("kelvin",), "C": ("coulomb",), "F": ("farad",), "T": ("tesla",)},
+    **{"H": ("henry", "henrie")},
 }
 _PREFIXES = {
-    **{"": "", "k": "kilo", "M": "mega", "G": "giga", "T": "tera"},
-    **{"d": "deci", "c": "centi", "m": "milli", "\u00b5": "micro", "n": "nano"},
+    **{"": "", "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "d": "deci", "c": "centi"},
+    **{"m": "milli", "\u00b5": "micro", "n": "nano", "p": "pico"},
 }
 _OTHERS = {
     **{"in": ("inch", "inches"), "ft": ("foot", "feet"), "yd": ("yard",), "mi": ("mile",)},
-    **{"min": ("minute",), "h": ("hr", "hour"), "yr": ("year",), "lb": ("pound",)},
-    **{"oz": ("ounce",), "dollar": ("usd",), "degree": ("deg",), "radian": ("rad",)},
-    **{"mi/h": ("mph",), "km/h": ("kph", "kmh")},
-    **{"person": ("people",), "child": ("children",), "man": ("men",), "woman": ("women",)},
+    **{"min": ("minute",), "h": ("hr", "hour"), "d": ("day",), "wk": ("week",)},
+    **{"month": ("mo",), "yr": ("year",), "decade": (), "century": ("centurie",)},
+    **{"lb": ("pound",), "oz": ("ounce",), "ton": ("tonne",), "kg": ("kilo",)},
+    **{"gal": ("gallon",), "qt": ("quart",), "pint": (), "cup": (), "cm^3": ("cc",)},
+    **{"tbsp": ("tablespoon",), "tsp": ("teaspoon",), "atm": ("atmosphere",)},
+    **{"dollar": ("usd",), "cent": (), "euro": ("eur",), "degree": ("deg",), "radian": ("rad",)},
+    **{"C": ("celsius", "centigrade"), "F": ("fahrenheit",), "\u00c5": ("angstrom",)},
+    **{"dB": ("decibel",), "rev": ("revolution",), "rev/min": ("rpm",), "mi/h": ("mph",)},
+    **{"km/h": ("kph", "kmh", "kmph"), "mi/gal": ("mpg",), "mol/l": ("molar",)},
+    **{"mM": ("millimolar",), "N m": ("Nm",), "kW h": ("kwh",)},
 }
 _SYMBOLS = {prefix + base for prefix in _PREFIXES for base in _BASES} | _OTHERS.keys()
 _NAMES = {
@@ -51,27 +59,80 @@ _NAMES = {
         for name in names
     },
     **{name: symbol for symbol, names in _OTHERS.items() for name in names},
-    "L": "l",
+    **{"L": "l", "M": "mol/l"},
 }
+_LETTERS = {"L", "M", "c", "u", "D", "G", "S"}
+"""Letters that are units, too, of which some have several meanings."""
 _BARE = {
     *("mm", "cm", "m", "km", "in", "ft", "mi", "yd", "s", "h", "hr", "mg", "g", "kg", "ml", "l"),
+    *("L", "mL", "kJ", "kW", "kN", "Hz", "Pa", "MB", "GB", "TB", "lb", "oz", "yr"),
+    *("am", "pm", "AM", "PM"),
 }
-"""Short units that are read without LaTeX's commands for text; other short words are names."""
-_SHORT_WORDS = {"of", "by", "in", "at", "on", "to", "sq", "a", "per"}
+"""Short words that are read without LaTeX's commands for text; others are names."""
+_SHORT_WORDS = {"of", "by", "in", "at", "on", "to", "sq", "cu", "a", "an", "per"}
+_NOT_BEFORE_RATES = {"of", "by", "in", "at", "on", "to", "for", "half"}
+"""Words before which "an hour" is an hour rather than "per hour"."""
+_BEHIND_INCHES = {"squared", "cubed", "per", "of", "by"}
+"""What may follow the unit "in"; before anything else it is the preposition."""
+
+_OPPOSITES = [
+    [{"am"}, {"pm"}],
+    [{"st"}, {"nd"}, {"rd"}, {"th"}],
+    [
+        {"win", "wins", "won", "gain", "gains", "gained", "profit", "profits"},
+        {"loss", "losses", "lost"},
+        {"draw", "draws", "drawn", "tie", "ties"},
+    ],
+    [{"east"}, {"west"}, {"north"}, {"south"}],
+    [{"left"}, {"right"}],
+    [{"up", "upward", "upwards"}, {"down", "downward", "downwards"}],
+    [{"above"}, {"below"}],
+    [
+        {"increase", "increased", "rise", "more", "higher", "greater"},
+        {"decrease", "decreased", "fall", "less", "fewer", "lower"},
+    ],
+    [{"older"}, {"younger"}],
+    [{"longer", "taller"}, {"shorter"}],
+    [{"faster"}, {"slower"}],
+    [{"before"}, {"after"}],
+    [{"inside"}, {"outside"}],
+    [{"bc", "bce"}, {"ad", "ce"}],
+    [{"even"}, {"odd"}],
+    [{"positive"}, {"negative"}],
+    [{"clockwise"}, {"counterclockwise", "anticlockwise"}],
+    [{"head", "heads"}, {"tail", "tails"}],
+    [{"boy", "boys"}, {"girl", "girls"}],
+    [{"man", "men", "male", "males"}, {"woman", "women", "female", "females"}],
+    [{"adult", "adults"}, {"child", "children"}],
+]
+"""Words that count something else than the others of their line, whatever stands beside them."""
+_GROUPS = {min(words): group for group, meanings in enumerate(_OPPOSITES) for words in meanings}
+_MEANINGS = {word: min(words) for meanings in _OPPOSITES for words in meanings for word in words}
 _GREEK = {
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"),
     *("lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi"),
     *("psi", "omega"),
 }
-_SIBILANT = re.compile(r"(?:s|x|z|ch|sh)e\Z")
-_MARKS = str.maketrans({".": None, **dict.fromkeys("(),;:-", " ")})
+_MARKS = str.maketrans(
+    {
+        **{".": None, "%": " percent ", "\u00b0": " degree ", "/": " per "},
+        **{"\u03bc": "\u00b5", "\u2126": "\u03a9", "\u212b": "\u00c5"},
+        **dict.fromkeys("(),;:-*~", " "),
+    }
+)
+_COMMANDS = {
+    **{r"\Omega": "\u03a9", r"\mu": "\u00b5", r"\AA": "\u00c5", "^2": " squared", "^3": " cubed"},
+    **{"(s)": "s", "(es)": "es", "counter-": "counter", "per cent": "percent"},
+}
+_COMMAND = re.compile(r"(?:\\(?:Omega|mu|AA)(?![A-Za-z])\s*|\^[23]|\(e?s\)|counter-|per cent\b)")
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The factor of a number, whether it is a percentage, and the other words, each once.
+    """The factor of a number, whether it is a percentage, and the other words that tell it apart.
 
-    A unit is one word with all its parts: ``m/s``, ``cm^2``.
+    These are its units, each one word with all its parts (``m/s``, ``cm^2``), and those words
+    that have an opposite (``win``). Any other word describes the number and is left out.
     """
 
     scale: int = 1
@@ -85,25 +146,29 @@ DEGREES = Words(unit=frozenset({"degree"}))
 
 def read_words(text: str, dimension: str = "") -> Words:
     """Read the words behind a number; ``dimension`` is the exponent behind them, such as 2."""
-    text = re.sub(r"\s*/\s*", "/", text.translate(_MARKS)).replace("per cent", "percent")
+    text = _COMMAND.sub(lambda found: _COMMANDS[found[0].rstrip()], text).translate(_MARKS)
     words, scale = text.split(), 1
     while words and (factor := SCALES.get(words[0].casefold().removesuffix("s"))):
         words, scale = words[1:], scale * factor
     is_percent = bool(words) and words[0].casefold() in _PERCENT
-    units = list(_units(words[is_percent:]))
+    units = _units(words, start=int(is_percent))
     if units and dimension:
         units[-1] += f"^{dimension}"
-    return Words(scale, is_percent, frozenset(units) - {_ANY_UNIT})
+    meanings = {_MEANINGS[word.casefold()] for word in words if word.casefold() in _MEANINGS}
+    return Words(scale, is_percent, frozenset({*units, *meanings}) - {_ANY_UNIT})
 
 
 def fit(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two numbers may count the same: both have the same words, or one has them all.
+    """Whether two numbers may count the same: none of their words are known to differ.
 
-    One without words fits any. "Square units" fit any unit of an area.
+    They differ if one has the opposite of the other's word, or if both have a unit that the
+    other lacks. A number without units fits any.
     """
-    if any(word.startswith(f"{_ANY_UNIT}^") for word in one | other) and one and other:
-        return _dimensions(one) == _dimensions(other)
-    return one <= other or other <= one
+    for group in {_GROUPS[word] for word in one if word in _GROUPS}:
+        meant = {word for word in other if _GROUPS.get(word) == group}
+        if meant and not meant & one:
+            return False
+    return _has_all(one - _GROUPS.keys(), other) or _has_all(other - _GROUPS.keys(), one)
 
 
 def are_names(text: str) -> bool:
@@ -111,51 +176,83 @@ def are_names(text: str) -> bool:
     words = text.split()
     if _GREEK & {word.casefold() for word in words}:
         return True
-    is_unit = words[-1] in _BARE or (len(words[-1]) > 2 and _spelled(words[-1]) in _SYMBOLS)
-    return not is_unit and any(len(word) < 3 and word not in _SHORT_WORDS for word in words)
+    is_temperature = len(words) > 1 and _spelled(words[-2]) == "degree" and words[-1] in "CFK"
+    if is_temperature or is_unit(words[-1]):
+        return False
+    return any(len(word) < 3 and word not in _SHORT_WORDS for word in words)
 
 
 def is_symbol(word: str) -> bool:
-    """Whether a word is the symbol of a unit."""
-    return word in _SYMBOLS or word in _NAMES
+    """Whether a letter is the symbol of a unit."""
+    return word in _SYMBOLS or word in _LETTERS
 
 
-def _units(words: list[str]) -> Iterator[str]:
-    """Each word, with the powers and the "per" around it."""
-    unit, power, is_below = "", "", False
-    for word in words:
-        folded = word.casefold()
-        if folded in _BEHIND and unit:
-            unit += _POWERS[folded]
-        elif folded in _POWERS:
-            power = _POWERS[folded]
-        elif folded == "per" and unit:
+def is_unit(word: str) -> bool:
+    """Whether a word is a unit that is read without LaTeX's commands for text."""
+    return word in _BARE or (len(word) > 2 and bool(_spelled(word)))
+
+
+def _has_all(units: frozenset[str], others: frozenset[str]) -> bool:
+    return all(any(_is_same(unit, other) for other in others) for unit in units)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two units are one: "per hour" is any rate by it, "unit^2" any area."""
+    if one == other:
+        return True
+    if "/" in (one[0], other[0]):
+        return one.endswith(other) or other.endswith(one)
+    is_any = any(word.startswith(f"{_ANY_UNIT}^") for word in (one, other))
+    return is_any and one[-2:] == other[-2:]
+
+
+def _units(words: list[str], start: int) -> list[str]:
+    """The units among words from ``start`` on, with the powers and the "per" around them."""
+    units: list[str] = []
+    power, is_below = "", False
+    for place in range(start, len(words)):
+        word = words[place].casefold()
+        if word in _BEHIND and units:
+            units[-1] += _POWERS[word]
+        elif word in _POWERS:
+            power = _POWERS[word]
+        elif word == "per" or _is_rate(words, place):
             is_below = True
-        else:
-            found = "/".join(map(_spelled, filter(None, word.split("/")))) + power
-            if unit and not is_below:
-                yield unit
-            unit = f"{unit}/{found}" if is_below else found
+        elif not _is_preposition(words, place):
+            symbol = _spelled(words[place])
+            found = symbol and symbol + power
+            if found and is_below:
+                units[-1:] = [_rate(units[-1] if units else "", found)]
+            else:
+                units.extend(found.split())
             power, is_below = "", False
-    if unit:
-        yield unit
+    return units
+
+
+def _is_rate(words: list[str], place: int) -> bool:
+    """Whether an article means "per": "miles an hour", but not "half an hour"."""
+    if words[place] not in ("a", "an") or not 0 < place < len(words) - 1:
+        return False
+    return words[place - 1] not in _NOT_BEFORE_RATES and bool(_spelled(words[place + 1]))
+
+
+def _is_preposition(words: list[str], place: int) -> bool:
+    return words[place] == "in" and not _BEHIND_INCHES.issuperset(words[place + 1 : place + 2])
+
+
+def _rate(unit: str, below: str) -> str:
+    return f"{unit}^2" if unit.endswith(f"/{below}") else f"{unit}/{below}"
 
 
 def _spelled(word: str) -> str:
-    """The symbol of a unit, and of any other word its stem."""
-    if word in _SYMBOLS or len(word) == 1:
-        return _NAMES.get(word, word)
-    word = word.casefold()
-    singular = word.removesuffix("s") if word[-2:] not in ("ss", "us", "is") else word
-    return _NAMES.get(word) or _NAMES.get(singular) or _stem(singular)
-
-
-def _stem(word: str) -> str:
-    """A word as its singular and its plural share it: "boxes" and "box", "party", "parties"."""
-    if _SIBILANT.search(word):
-        return word[:-1]
-    return word[:-2] + "y" if word.endswith("ie") else word
-
-
-def _dimensions(words: frozenset[str]) -> set[str]:
-    return {word[-2:] for word in words if word[-2:] in _POWERS.values()}
+    """The symbol of a unit; empty for any other word."""
+    if word in _NAMES and len(word) == 1:
+        return _NAMES[word]
+    if word in _SYMBOLS:
+        return word
+    if len(word) == 1:
+        return ""
+    folded = word.casefold()
+    if folded.removesuffix("s") == _ANY_UNIT:
+        return _ANY_UNIT
+    return _NAMES.get(word) or _NAMES.get(folded) or _NAMES.get(folded.removesuffix("s"), "")
