@@ -65,7 +65,8 @@ _GROUP = re.compile(
     rf"(?<=\d)(?:\{{,\}}|,\\!\s{{0,3}}|,?{_THIN}+(?<!,))(?=\d{{3}}(?!\d))|(?<=\d)\{{,\}}(?=\d{{3}})"
 )
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
-_REAL = re.compile(r"\\math(?:bb|bf|cal|rm)\s*\{?\s*([RZNQC])\s*\}?")
+_REAL = re.compile(r"\\math(?:bb|bf|cal|(?P<rm>rm))\s*\{?\s*(?P<set>[RZNQC])\s*\}?")
+_NUMBER_BEFORE = re.compile(r"(?:[\d})°]|\\circ)(?:\s|~|\\[,;:! ])*\Z")
 _DIGITS = re.compile(r"\\frac\s*(\d)\s*(\d)")
 _MIXED = re.compile(r"(?<![\d.,/^_}])(\d+)\s+([1-9]\d?)\s*/\s*(\d+)(?![\d.])")
 _ROOT = re.compile(r"\u221a\s*(\d+(?:\.\d+)?|[A-Za-z])")
@@ -74,7 +75,7 @@ _ROOT = re.compile(r"\u221a\s*(\d+(?:\.\d+)?|[A-Za-z])")
 def normal(text: str) -> str:
     """A formula in the notation of this module."""
     text = text.replace("\\$", "").replace("\\\\", r"\newrow ")
-    text = _ROOT.sub(r"\\sqrt{\1}", _REAL.sub(r"\\field\1 ", ascii_marks(text)))
+    text = _ROOT.sub(r"\\sqrt{\1}", _REAL.sub(_field, ascii_marks(text)))
     text = text.translate(_CHARACTERS)
     text = _CIRCLE.sub("°", text)
     text = _LINK.sub(lambda found: " ⊕ " if "or" in found.groups() else " ⊗ ", text)
@@ -86,6 +87,12 @@ def normal(text: str) -> str:
     text = text.replace("<=", "≤").replace(">=", "≥").replace("!=", "≠")
     text = _THOUSANDS.sub(_joined_outside, text).strip().removesuffix(".").strip()
     return text.removeprefix("=").lstrip()  # "≈ 3.14"
+
+
+def _field(found: re.Match[str]) -> str:
+    """The name of a set of numbers, unless it is the unit of one: ``5\\,\\mathrm{N}``."""
+    is_unit = found["rm"] and _NUMBER_BEFORE.search(found.string[: found.start()])
+    return found[0] if is_unit else f"\\field{found['set']} "
 
 
 def _joined_outside(group: re.Match[str]) -> str:

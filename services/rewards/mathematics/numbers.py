@@ -37,15 +37,18 @@ _FRACTION = re.compile(
     rf"|(?P<left>{_PART})/(?P<right>{_PART})"
 )
 _COMMAND = r"\\(?:text(?:rm|bf|it|sf|tt|normal)?|math(?:rm|bf|it)|mbox)"
-_NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s*\}}")
-_COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s+([^{{}}\d]*)\}}")
+_NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+\s*%?)\s*\}}")
+_WRITTEN = r"(?:[^{}\d]|\^-?[123])*"
+"""What a command for text may hold behind a number: words, and the powers of units."""
+_COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s+({_WRITTEN})\}}")
+_POWER_IN_BRACES = re.compile(r"(?<=[A-Za-z])\^\{(-?[123])\}(?!\d)")
 _BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
-_TEXT = rf"(?:\\mu\s*)?{_COMMAND}\s*\{{(?:[^{{}}\d]|\^[23])*\}}"
+_TEXT = rf"(?:\\mu\s*)?{_COMMAND}\s*\{{{_WRITTEN}\}}"
 _WORDS = re.compile(
     r"(?P<number>.*?[\d}.)%])\s*(?:"
-    rf"(?P<text>{_TEXT}(?:\s*/?\s*{_TEXT})*)"
-    r"|\s(?P<word>[^\W\d_]+(?:(?:\s+|/)[^\W\d_]+)*))"
-    r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*°"
+    rf"(?P<text>{_TEXT}(?:\s*[/*]?\s*{_TEXT})*)"
+    r"|\s(?P<word>[AaPp]\.\s?[Mm]|[^\W\d_]+(?:(?:\.?\s+|/)[^\W\d_]+)*))"
+    r"\s*\.?(?:\^\s*\{?(?P<dimension>-?[123])\}?)?|(?P<angle>.*\d)\s*°"
     rf"|(?P<degrees>[-+]?{_DECIMAL})\s*°\s*(?:{_COMMAND}\s*\{{\s*)?(?P<scale>[CFK])\s*\}}?"
 )
 
@@ -106,6 +109,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 def without_words(text: str) -> tuple[str, Words]:
     """A text without the words behind its last digit or bracket, and these."""
+    text = _POWER_IN_BRACES.sub(r"^\1", text)
     if count := _COUNT_IN_TEXT.fullmatch(text):
         text = f"{count[1]} \\text{{{count[2]}}}"
     match = _WORDS.fullmatch(text)
@@ -118,14 +122,15 @@ def without_words(text: str) -> tuple[str, Words]:
     written = without_text_commands(match["text"] or match["word"])
     if set("⊕⊗") & set(written) or _is_name(match, written.strip()):
         return text, NONE
-    return match["number"], read_words(written, match["dimension"] or "")
+    return match["number"], read_words(f"{written}^{match['dimension'] or 1}")
 
 
 def _is_name(match: re.Match[str], written: str) -> bool:
     """Whether what stands behind a number is a factor: ``x``, ``\\mathbf{i}``, ``sin x``."""
     if match["word"] is not None:
+        written = written.replace(".", "")
         if "/" in written:
-            return not all(map(is_unit, written.split("/")))
+            return not all(len(part) > 2 or is_unit(part) for part in re.split(r"[\s/]+", written))
         first, _, others = written.partition(" ")
         if is_function(written) and is_unit(first):  # 30 min, 30 sec; but 2 sec x
             return bool(others) and are_names(others)

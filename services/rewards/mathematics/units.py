@@ -64,8 +64,26 @@ _NAMES = {
 _LETTERS = {"L", "M", "c", "u", "D", "G", "S"}
 """Letters that are units, too, of which some have several meanings."""
 _BARE = {
-    *("mm", "cm", "m", "km", "in", "ft", "mi", "yd", "s", "h", "hr", "mg", "g", "kg", "ml", "l"),
-    *("L", "mL", "kJ", "kW", "kN", "Hz", "Pa", "MB", "GB", "TB", "lb", "oz", "yr"),
+    *(
+        "mm",
+        "cm",
+        "m",
+        "km",
+        "in",
+        "ft",
+        "mi",
+        "yd",
+        "s",
+        "h",
+        "hr",
+        "mg",
+        "g",
+        "gm",
+        "kg",
+        "ml",
+        "l",
+    ),
+    *("L", "mL", "cc", "eV", "kJ", "kW", "kN", "Hz", "Pa", "MB", "GB", "TB", "lb", "oz", "yr"),
     *("am", "pm", "AM", "PM"),
 }
 """Short words that are read without LaTeX's commands for text; others are names."""
@@ -120,11 +138,17 @@ _MARKS = str.maketrans(
         **dict.fromkeys("(),;:-*~", " "),
     }
 )
-_COMMANDS = {
-    **{r"\Omega": "\u03a9", r"\mu": "\u00b5", r"\AA": "\u00c5", "^2": " squared", "^3": " cubed"},
-    **{"(s)": "s", "(es)": "es", "counter-": "counter", "per cent": "percent"},
-}
-_COMMAND = re.compile(r"(?:\\(?:Omega|mu|AA)(?![A-Za-z])\s*|\^[23]|\(e?s\)|counter-|per cent\b)")
+_SPELLINGS = [
+    (re.compile(r"\\Omega(?![A-Za-z])"), "\u03a9"),
+    (re.compile(r"\\mu(?![A-Za-z])\s*"), "\u00b5"),
+    (re.compile(r"\\AA(?![A-Za-z])"), "\u00c5"),
+    (re.compile(r"([^\W\d_]+)\s*\^-"), r" per \1^"),
+    (re.compile(r"\^1"), ""),
+    (re.compile(r"\^2"), " squared"),
+    (re.compile(r"\^3"), " cubed"),
+    (re.compile(r"\((e?s)\)"), r"\1"),
+    (re.compile(r"\b(per|counter|electron)[ -](?=cent\b|clock|volt)"), r"\1"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +168,15 @@ NONE = Words()
 DEGREES = Words(unit=frozenset({"degree"}))
 
 
-def read_words(text: str, dimension: str = "") -> Words:
-    """Read the words behind a number; ``dimension`` is the exponent behind them, such as 2."""
-    text = _COMMAND.sub(lambda found: _COMMANDS[found[0].rstrip()], text).translate(_MARKS)
-    words, scale = text.split(), 1
+def read_words(text: str) -> Words:
+    """Read the words behind a number, whose powers are written like ``cm^2`` and ``s^-1``."""
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    words, scale = text.translate(_MARKS).split(), 1
     while words and (factor := SCALES.get(words[0].casefold().removesuffix("s"))):
         words, scale = words[1:], scale * factor
     is_percent = bool(words) and words[0].casefold() in _PERCENT
     units = _units(words, start=int(is_percent))
-    if units and dimension:
-        units[-1] += f"^{dimension}"
     meanings = {_MEANINGS[word.casefold()] for word in words if word.casefold() in _MEANINGS}
     return Words(scale, is_percent, frozenset({*units, *meanings}) - {_ANY_UNIT})
 
@@ -179,7 +202,7 @@ def are_names(text: str) -> bool:
     is_temperature = len(words) > 1 and _spelled(words[-2]) == "degree" and words[-1] in "CFK"
     if is_temperature or is_unit(words[-1]):
         return False
-    return any(len(word) < 3 and word not in _SHORT_WORDS for word in words)
+    return any(len(word) < 3 and word not in _SHORT_WORDS | _BARE for word in words)
 
 
 def is_symbol(word: str) -> bool:
