@@ -318,7 +318,8 @@ def _values_equal(gold: str, answer: str) -> bool:
 
 
 def _as_written(text: str) -> list[str]:
-    return without_text_commands(text).casefold().strip(" .").split()
+    written = without_text_commands(text).casefold().strip(" .")
+    return re.sub(r"(?<=\d)(?=[a-z])", " ", written).split()  # 5kg, 5 kg
 
 
 def _without_unit(text: str) -> tuple[str, frozenset[str]]:

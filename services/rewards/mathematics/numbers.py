@@ -41,12 +41,15 @@ _NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+\s*%?)\s*\}}")
 _WRITTEN = r"(?:[^{}\d]|\^-?[123])*"
 """What a command for text may hold behind a number: words, and the powers of units."""
 _COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s+({_WRITTEN})\}}")
-_POWER_IN_BRACES = re.compile(r"(?<=[A-Za-z])\^\{(-?[123])\}(?!\d)")
+_POWER_IN_BRACES = re.compile(r"(?<=[A-Za-z}])\^\{(-?[123])\}(?!\d)")
 _BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
 _TEXT = rf"(?:\\mu\s*)?{_COMMAND}\s*\{{{_WRITTEN}\}}"
+_RATE = re.compile(
+    rf"\\frac\s*\{{\s*({_TEXT})\s*\}}\s*\{{\s*({_TEXT}(?:\^[23])?)\s*\}}\Z"  # m over s
+)
 _WORDS = re.compile(
-    r"(?P<number>.*?[\d}.)%])\s*(?:"
-    rf"(?P<text>{_TEXT}(?:\s*[/*]?\s*{_TEXT})*)"
+    r"(?P<number>.*?(?:[\d}.)%]|\\pi(?=\s*\\|\s+[^\W\d_]{2})))\s*(?:"
+    rf"(?P<text>{_TEXT}(?:\s*(?:\^-?[123])?\s*[/*]?\s*{_TEXT})*)"
     r"|\s(?P<word>[AaPp]\.\s?[Mm]|[^\W\d_]+(?:(?:\.?\s+|/)[^\W\d_]+)*))"
     r"\s*\.?(?:\^\s*\{?(?P<dimension>-?[123])\}?)?|(?P<angle>.*\d)\s*°"
     rf"|(?P<degrees>[-+]?{_DECIMAL})\s*°\s*(?:{_COMMAND}\s*\{{\s*)?(?P<scale>[CFK])\s*\}}?"
@@ -109,7 +112,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 def without_words(text: str) -> tuple[str, Words]:
     """A text without the words behind its last digit or bracket, and these."""
-    text = _POWER_IN_BRACES.sub(r"^\1", text)
+    text = _RATE.sub(r"\1/\2", _POWER_IN_BRACES.sub(r"^\1", text))
     if count := _COUNT_IN_TEXT.fullmatch(text):
         text = f"{count[1]} \\text{{{count[2]}}}"
     match = _WORDS.fullmatch(text)

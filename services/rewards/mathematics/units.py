@@ -50,8 +50,11 @@ _OTHERS = {
     **{"mM": ("millimolar",), "N m": ("Nm",), "kW h": ("kwh",)},
 }
 _SYMBOLS = {prefix + base for prefix in _PREFIXES for base in _BASES} | _OTHERS.keys()
+_MEGA = ("B", "bit", "Hz", "Pa", "W", "eV")
+"""Units of which "mb" in a case of its own means a million rather than a thousandth."""
 _NAMES = {
     **{symbol.casefold(): symbol for symbol in sorted(_SYMBOLS) if len(symbol) > 1},
+    **{f"m{base}".casefold(): f"M{base}" for base in _MEGA},
     **{
         _PREFIXES[prefix] + name: prefix + base
         for prefix in _PREFIXES
