@@ -5,6 +5,7 @@ neither a unit nor has an opposite describes what is counted, and never makes a 
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 SCALES = {
@@ -47,7 +48,7 @@ _OTHERS = {
     **{"C": ("celsius", "centigrade"), "F": ("fahrenheit",), "\u00c5": ("angstrom",)},
     **{"dB": ("decibel",), "rev": ("revolution",), "rev/min": ("rpm",), "mi/h": ("mph",)},
     **{"km/h": ("kph", "kmh", "kmph"), "mi/gal": ("mpg",), "mol/l": ("molar",)},
-    **{"mM": ("millimolar",), "N m": ("Nm",), "kW h": ("kwh",)},
+    **{"mM": ("millimolar",), "N\u00b7m": ("Nm",), "h\u00b7kW": ("kwh",)},
 }
 _SYMBOLS = {prefix + base for prefix in _PREFIXES for base in _BASES} | _OTHERS.keys()
 _MEGA = ("B", "bit", "Hz", "Pa", "W", "eV")
@@ -90,6 +91,7 @@ _BARE = {
     *("am", "pm", "AM", "PM"),
 }
 """Short words that are read without LaTeX's commands for text; others are names."""
+_TEMPERATURES = {"C", "F", "K"}
 _SHORT_WORDS = {"of", "by", "in", "at", "on", "to", "sq", "cu", "a", "an", "per"}
 _NOT_BEFORE_RATES = {"of", "by", "in", "at", "on", "to", "for", "half"}
 """Words before which "an hour" is an hour rather than "per hour"."""
@@ -202,7 +204,9 @@ def are_names(text: str) -> bool:
     words = text.split()
     if _GREEK & {word.casefold() for word in words}:
         return True
-    is_temperature = len(words) > 1 and _spelled(words[-2]) == "degree" and words[-1] in "CFK"
+    is_temperature = (
+        len(words) > 1 and _spelled(words[-2]) == "degree" and words[-1] in _TEMPERATURES
+    )
     if is_temperature or is_unit(words[-1]):
         return False
     return any(len(word) < 3 and word not in _SHORT_WORDS | _BARE for word in words)
@@ -235,7 +239,7 @@ def _is_same(one: str, other: str) -> bool:
 def _units(words: list[str], start: int) -> list[str]:
     """The units among words from ``start`` on, with the powers and the "per" around them."""
     units: list[str] = []
-    power, is_below = "", False
+    power, sign = "", ""
     for place in range(start, len(words)):
         word = words[place].casefold()
         if word in _BEHIND and units:
@@ -243,16 +247,31 @@ def _units(words: list[str], start: int) -> list[str]:
         elif word in _POWERS:
             power = _POWERS[word]
         elif word == "per" or _is_rate(words, place):
-            is_below = True
+            sign = "/"
         elif not _is_preposition(words, place):
             symbol = _spelled(words[place])
-            found = symbol and symbol + power
-            if found and is_below:
-                units[-1:] = [_rate(units[-1] if units else "", found)]
-            else:
-                units.extend(found.split())
-            power, is_below = "", False
-    return units
+            if symbol:
+                _join(units, sign, symbol + power)
+            power, sign = "", "\u00b7" if symbol else ""
+    return [_canonical(unit) for unit in units]
+
+
+def _join(units: list[str], sign: str, unit: str) -> None:
+    """Add a unit to those before it: as a factor of the last one, below it, or for itself."""
+    last = units[-1] if units else ""
+    is_scale = last == "degree" and unit in _TEMPERATURES
+    if sign == "/" or (sign and last != unit and not is_scale):
+        units[-1:] = [last + sign + unit]
+    elif last != unit:
+        units.append(unit)
+
+
+def _canonical(unit: str) -> str:
+    """A unit with its factors in their order: "J/mol/K" for "J/(mol K)", "m/s^2" for "m/s/s"."""
+    above, _, below = unit.partition("/")
+    factors = Counter(re.split("[/\u00b7]", below)) if below else {}
+    powers = [name if number == 1 else f"{name}^{number}" for name, number in factors.items()]
+    return "/".join(["\u00b7".join(sorted(above.split("\u00b7"))), *sorted(powers)])
 
 
 def _is_rate(words: list[str], place: int) -> bool:
@@ -264,10 +283,6 @@ def _is_rate(words: list[str], place: int) -> bool:
 
 def _is_preposition(words: list[str], place: int) -> bool:
     return words[place] == "in" and not _BEHIND_INCHES.issuperset(words[place + 1 : place + 2])
-
-
-def _rate(unit: str, below: str) -> str:
-    return f"{unit}^2" if unit.endswith(f"/{below}") else f"{unit}/{below}"
 
 
 def _spelled(word: str) -> str:
