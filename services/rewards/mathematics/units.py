@@ -209,7 +209,8 @@ def are_names(text: str) -> bool:
     )
     if is_temperature or is_unit(words[-1]):
         return False
-    return any(len(word) < 3 and word not in _SHORT_WORDS | _BARE for word in words)
+    is_letter = len(words[-1]) == 1
+    return is_letter or any(len(word) < 3 and word not in _SHORT_WORDS | _BARE for word in words)
 
 
 def is_symbol(word: str) -> bool:
