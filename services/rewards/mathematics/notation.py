@@ -91,7 +91,11 @@ def normal(text: str) -> str:
 
 def _field(found: re.Match[str]) -> str:
     """The name of a set of numbers, unless it is the unit of one: ``5\\,\\mathrm{N}``."""
-    is_unit = found["rm"] and _NUMBER_BEFORE.search(found.string[: found.start()])
+    is_unit = (
+        found["rm"]
+        and found["set"] in "NC"
+        and _NUMBER_BEFORE.search(found.string[: found.start()])
+    )
     return found[0] if is_unit else f"\\field{found['set']} "
 
 

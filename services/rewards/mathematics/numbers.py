@@ -52,7 +52,7 @@ _WORDS = re.compile(
     rf"(?P<text>{_TEXT}(?:\s*(?:\^-?[123])?\s*[/*]?\s*{_TEXT})*)"
     r"|\s(?P<word>[AaPp]\.\s?[Mm]|[^\W\d_]+(?:(?:\.?\s+|/)[^\W\d_]+)*))"
     r"\s*\.?(?:\^\s*\{?(?P<dimension>-?[123])\}?)?|(?P<angle>.*\d)\s*°"
-    rf"|(?P<degrees>[-+]?{_DECIMAL})\s*°\s*(?:{_COMMAND}\s*\{{\s*)?(?P<scale>[CFK])\s*\}}?"
+    rf"|(?P<degrees>[-+]?{_DECIMAL})\s*°\s*(?P<scale>[CFK]|{_TEXT}|[^\W\d_]{{3,}})\s*\.?"
 )
 
 
@@ -121,7 +121,7 @@ def without_words(text: str) -> tuple[str, Words]:
     if match["angle"] is not None:
         return match["angle"], DEGREES
     if match["degrees"] is not None:
-        return match["degrees"], read_words(f"degree {match['scale']}")
+        return match["degrees"], read_words(f"degree {without_text_commands(match['scale'])}")
     written = without_text_commands(match["text"] or match["word"])
     if set("⊕⊗") & set(written) or _is_name(match, written.strip()):
         return text, NONE
