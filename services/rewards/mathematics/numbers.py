@@ -40,7 +40,7 @@ _COMMAND = r"\\(?:text(?:rm|bf|it|sf|tt|normal)?|math(?:rm|bf|it)|mbox)"
 _NUMBER_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+\s*%?)\s*\}}")
 _WRITTEN = r"(?:[^{}\d]|\^-?[123])*"
 """What a command for text may hold behind a number: words, and the powers of units."""
-_COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s+({_WRITTEN})\}}")
+_COUNT_IN_TEXT = re.compile(rf"{_COMMAND}\s*\{{\s*([-\d.]+)\s*({_WRITTEN})\}}")
 _POWER_IN_BRACES = re.compile(r"(?<=[A-Za-z}])\^\{(-?[123])\}(?!\d)")
 _BAD_GROUPS = re.compile(r"\d\s+(?!\d{3}(?!\d))\d")
 _TEXT = rf"(?:\\mu\s*)?{_COMMAND}\s*\{{{_WRITTEN}\}}"
@@ -48,7 +48,7 @@ _RATE = re.compile(
     rf"\\frac\s*\{{\s*({_TEXT})\s*\}}\s*\{{\s*({_TEXT}(?:\^[23])?)\s*\}}\Z"  # m over s
 )
 _WORDS = re.compile(
-    r"(?P<number>.*?(?:[\d}.)%]|\\pi(?=\s*\\|\s+[^\W\d_]{2})))\s*(?:"
+    r"(?P<number>.*?(?:[\d}.)%!]|\\pi(?=\s*\\|\s+[^\W\d_]{2})))\s*(?:"
     rf"(?P<text>{_TEXT}(?:\s*(?:\^-?[123])?\s*[/*]?\s*{_TEXT})*)"
     r"|\s(?P<word>[AaPp]\.\s?[Mm]|[^\W\d_]+(?:(?:\.?\s+|/)[^\W\d_]+)*))"
     r"\s*\.?(?:\^\s*\{?(?P<dimension>-?[123])\}?)?|(?P<angle>.*\d)\s*°"
