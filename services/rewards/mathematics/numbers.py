@@ -49,9 +49,9 @@ _RATE = re.compile(
 )
 _WORDS = re.compile(
     r"(?P<number>.*?(?:[\d}.)%!]|\\pi(?=\s*\\|\s+[^\W\d_]{2})))\s*(?:"
-    rf"(?P<text>{_TEXT}(?:\s*(?:\^-?[123])?\s*[/*]?\s*{_TEXT})*)"
+    rf"(?P<text>{_TEXT}(?:\s*+(?:\^-?[123])?\s*+[/*]?\s*+{_TEXT})*+)"
     r"|\s(?P<word>[AaPp]\.\s?[Mm]|[^\W\d_]+(?:(?:\.?\s+|/)[^\W\d_]+)*))"
-    r"\s*\.?(?:\^\s*\{?(?P<dimension>-?[123])\}?)?|(?P<angle>.*\d)\s*°"
+    r"\s*+\.?(?:\^\s*\{?(?P<dimension>-?[123])\}?)?|(?P<angle>.*\d)\s*°"
     rf"|(?P<degrees>[-+]?{_DECIMAL})\s*°\s*(?P<scale>[CFK]|{_TEXT}|[^\W\d_]{{3,}})\s*\.?"
 )
 
@@ -112,6 +112,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 def without_words(text: str) -> tuple[str, Words]:
     """A text without the words behind its last digit or bracket, and these."""
+    text = " ".join(text.split())
     text = _RATE.sub(r"\1/\2", _POWER_IN_BRACES.sub(r"^\1", text))
     if count := _COUNT_IN_TEXT.fullmatch(text):
         text = f"{count[1]} \\text{{{count[2]}}}"

@@ -239,3 +239,12 @@ def test_a_number_with_its_scale_in_words_is_its_product(
     written, value = f"{number}\\text{{ {scale} {words}}}", str(number * SCALES[scale])
     assert are_equal(written, value)
     assert not are_equal(written, str(number))
+
+
+@given(
+    st.lists(st.sampled_from(["1", " " * 200, "\\text{a}", "a", "/", "^2", "°", "."]), max_size=8)
+)
+def test_words_behind_a_number_never_raise_and_equal_themselves(parts: list[str]) -> None:
+    text = "12" + "".join(parts)
+    assert are_equal(text, text)
+    are_equal("12", text)
