@@ -8,7 +8,7 @@ from typing import Any, Final
 from services.metrics.extraction import ExtractionOutcome, extract_json
 from services.rewards.answers.boxes import boxes, last_answer
 from services.rewards.answers.statements import BE, Denied, Place, is_doubted, statements
-from services.rewards.answers.writing import plain
+from services.rewards.answers.writing import IN_LINE, plain
 
 MAX_CHARACTERS = 100_000
 """Of a longer answer, only the end is read."""
@@ -43,28 +43,37 @@ _FILLER = re.compile(
     r"|probably|definitely|indeed|und)\b|选项|選項|选|選)*",
     re.IGNORECASE,
 )
-_JOIN = r"\s*(?:,\s*(?:and\s+|or\s+)?|[/&;+]|\b(?:and|or|und|oder|et|ou|y|o)\b|[和或及])\s*"
+_JOIN = (
+    rf"{IN_LINE}*+(?:,{IN_LINE}*+(?:and\s+|or\s+)?|[/&;+]|\b(?:and|or|und|oder|et|ou|y|o)\b|[和或及])"
+    rf"{IN_LINE}*+"
+)
 _WHY = r"because|since|as|which|due|given|weil|and|or|und|oder|et|ou|y|o"
-_END = rf"(?=\s*(?:[)\]}}.,;:!?/&|]|$|\n|\()|\s+[-\u2013\u2014]|\s+(?:{_WHY})\b|\s*[和或及])"
+_END = (
+    rf"(?={IN_LINE}*+(?:[)\]}}.,;:!?/&|]|$|\n|\(|[和或及])"
+    rf"|{IN_LINE}++(?:[-\u2013\u2014]|(?:{_WHY})\b))"
+)
 _UPPER = rf"(?:[(\[{{]\s*[A-Z]\s*[)\]}}]|[A-Z]{_END}[)\]}}]?)"
-_LOWER = r"(?:[(\[{]\s*[a-z]\s*[)\]}]|[a-z](?=\s*(?:[)\]}.,;:!?]|$|\n))[)\]}]?)"
+_LOWER = rf"(?:[(\[{{]\s*[a-z]\s*[)\]}}]|[a-z](?={IN_LINE}*+(?:[)\]}}.,;:!?]|$|\n))[)\]}}]?)"
 _NAMED = tuple(re.compile(rf"{one}(?:{_JOIN}{one})*") for one in (_UPPER, _LOWER))
 _LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
 _ALONE = re.compile(r"\W*([A-Za-z])\W*")
 _LEADING = re.compile(
-    r"[\s(\[]*([A-Z])(?:\s*[)\].:]|\s+[-\u2013\u2014]\s|,\s*(?:because|since|as|which)\b)"
+    rf"[\s(\[]*+([A-Z])(?:{IN_LINE}*+[)\].:]|{IN_LINE}++[-\u2013\u2014]\s"
+    rf"|,{IN_LINE}*+(?:because|since|as|which)\b)"
 )
 _MARK = r"[(\[]?([A-Z])[)\].:](?=\s)"
 _MARKED_IN_LINE = re.compile(rf"(?:\A|[.;:!?]\s)\s*{_MARK}")
-_MARKED_LINE = re.compile(rf"^\s*{_MARK}", re.MULTILINE)
+_MARKED_LINE = re.compile(rf"^{IN_LINE}*+{_MARK}", re.MULTILINE)
 _IN_BRACKETS = re.compile(r"[(\[]\s*([A-Z])\s*[)\]]")
 _AT_END = re.compile(
     rf"[^\n.;:!?]{{0,120}}?(?:[(\[]\s*(?P<inner>[A-Z])\s*[)\]]"
-    rf"|,\s*(?:(?:which|that)\s+is\s+)?(?:(?:option|choice|letter)\s+)?\(?(?P<outer>[A-Z])\)?){_END}"
+    rf"|,{IN_LINE}*+(?:(?:which|that)\s+is\s+)?(?:(?:option|choice|letter)\s+)?\(?(?P<outer>[A-Z])\)?){_END}"
 )
 _UNTIL_DENIED = re.compile(r"(?:(?!\b(?:not|rather|instead|but)\b)[^\n.;!?])*")
-_ASKED = re.compile(r"\W*[A-Za-z][)\]]?\s*\?")
-_IS_ALONE = re.compile(r"\W*[A-Za-z]\W*?(?:[.!\n]|\Z|,?\s*(?:because|since|as)\b)")
+_ASKED = re.compile(rf"\W*[A-Za-z][)\]]?{IN_LINE}*+\?")
+_IS_ALONE = re.compile(
+    rf"\W*[A-Za-z](?:[^\w\n])*?(?:[.!\n]|\Z|,?{IN_LINE}*+(?:because|since|as)\b)"
+)
 
 SEVERAL: Final = "several"
 
@@ -207,8 +216,9 @@ def _whole(text: str, letters: str) -> str | None:
     if alone:
         return _only([letter for letter in alone if letter in letters])
     leading = _LEADING.match(text)
-    marked = {*_MARKED_IN_LINE.findall(lines[0]), *_MARKED_LINE.findall(text)}
-    if leading is None or marked - {leading[1]}:
+    if leading is None:
+        return None
+    if {*_MARKED_IN_LINE.findall(lines[0]), *_MARKED_LINE.findall(text)} - {leading[1]}:
         return None
     if leading[1] == "I" and not text.strip().startswith("("):
         return None  # a Roman number, as of a heading, or the pronoun

@@ -10,10 +10,10 @@
   ``1.5 \\times 10^{3}``, also with raised digits);
 - a power of whole numbers is its value: ``2^8`` and ``2⁸`` are 256;
 - a fraction of two whole numbers without spaces (``3/4``), Unicode's (``¾``) or LaTeX's, mixed or
-  not (``3 1/2``, ``3½``), is its value; a zero denominator makes it two numbers;
+  not (``3 1/2``, ``3 and 1/2``, ``3½``), is its value; a zero denominator makes it two numbers;
 - ``thousand``, ``million``, ``billion`` and ``trillion`` multiply: ``$5 million`` is 5,000,000;
 - two units of one kind are one value in the larger: ``2 hours 30 minutes`` is 2.5, and
-  ``5 feet 6 inches`` is 5.5;
+  ``5 feet 6 inches`` is 5.5, ``$42 and 50 cents`` 42.5;
 - a time of two digits behind the colon is its hours (``7:30`` is 7.5), another ratio its quotient
   (``3:1`` is 3);
 - a percent sign is ignored: ``45%`` is 45.
@@ -21,7 +21,7 @@
 No numbers are the exponents of units and names (``5 km^2``, ``5 km²``) and digits within their
 words (``5 m2``, ``CO2``).
 
-Not read: plain spaces or points between thousands, a decimal comma.
+No number goes on in the next line. Not read: plain spaces or points between thousands, a decimal comma.
 """
 
 import re
@@ -31,7 +31,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from services.rewards.answers.writing import ascii_marks, plain, without_text_commands
+from services.rewards.answers.writing import IN_LINE, ascii_marks, plain, without_text_commands
 
 NUMBER: Final = re.compile(
     r"""
@@ -61,34 +61,48 @@ _RAISED = re.compile(r"(?P<base>\d?)(?P<power>[⁺⁻]?[⁰¹²³⁴-⁹]{1,18})
 _SLASH = "\u2044"
 _VULGAR = re.compile(r"(?P<whole>\d?)(?P<part>[¼-¾⅐-⅞])")
 _MIXED = re.compile(
-    r"(?<![\d.,/^A-Za-z])(?P<whole>\d{1,18})[ \t]+(?P<over>\d{1,18})/(?P<under>\d{1,18})"
-    r"(?![\d/]|\.\d)"
+    r"(?<![\d.,/^A-Za-z])(?:(?<!\bbetween )(?P<joined>[1-9]\d{0,17})[ \t]+and|(?P<whole>\d{1,18}))[ \t]+"
+    r"(?P<over>\d{1,18})/(?P<under>\d{1,18})(?![\d/]|\.\d)"
 )
 _FRACTION = re.compile(
-    r"(?:(?P<whole>\d{1,18})\s*)?\\[cdt]?frac\s*"
-    r"(?:\{\s*(?P<sign>-?)(?P<over>\d{1,18}(?:\.\d{1,18})?)\s*\}|(?P<digit>\d))\s*"
+    rf"(?:(?P<whole>\d{{1,18}}){IN_LINE}*+)?\\[cdt]?frac\s*+"
+    r"(?:\{\s*(?P<sign>-?)(?P<over>\d{1,18}(?:\.\d{1,18})?)\s*\}|(?P<digit>\d))\s*+"
     r"(?:\{\s*(?P<under>\d{1,18}(?:\.\d{1,18})?)\s*\}|(?P<last>\d))"
 )
+_TO_THE = rf"{IN_LINE}*+\^{IN_LINE}*+"
 _TIMES_TEN = re.compile(
-    r"(?<=\d)\s*(?:\\times|\\cdot|[\u00d7*\u00b7xX])\s*10\s*\^\s*\{?\s*([-+]?\d{1,18})\s*\}?"
+    rf"(?<=\d){IN_LINE}*+(?:\\times|\\cdot|[\u00d7*\u00b7xX]){IN_LINE}*+10{_TO_THE}"
+    rf"(?:\{{{IN_LINE}*+)?([-+]?\d{{1,18}})(?:{IN_LINE}*+\}})?"
 )
-_TEN = re.compile(r"(?<![\d.,])10\s*\^\s*\{?\s*([-+]?\d{1,4})(?!\d)\s*\}?")
+_TEN = re.compile(
+    rf"(?<![\d.,])10{_TO_THE}(?:\{{{IN_LINE}*+)?([-+]?\d{{1,4}})(?!\d)(?:{IN_LINE}*+\}})?"
+)
 _POWER = re.compile(
-    r"(?<![A-Za-z\d_.,^)}\]])(\d{1,18})\s*\^\s*(?:\{\s*([-+]?\d{1,3})\s*\}|([-+]?\d{1,3})(?!\d))"
+    rf"(?<![A-Za-z\d_.,^)}}\]])(\d{{1,18}}){_TO_THE}"
+    r"(?:\{\s*([-+]?\d{1,3})\s*\}|([-+]?\d{1,3})(?!\d))"
 )
 MAX_DIGITS = 60
 """Of the value of a power."""
-_POWER_OF_NAME = re.compile(r"(?<=[A-Za-z])\s*\^\s*(?:\{\s*[-+]?\d+\s*\}|[-+]?\d+)")
+_POWER_OF_NAME = re.compile(rf"(?<=[A-Za-z]){_TO_THE}(?:\{{\s*+[-+]?\d++\s*+\}}|[-+]?\d+)")
 _UNIT = r"(?:mm|cm|dm|km|m|ft|in|yd|mi|s|h)"
-_CURRENCY = r"(?:US|USD|CAD|AUD|EUR|GBP|CHF|JPY|CNY|RMB|INR|RM|R|Rs)"
+_CURRENCIES = (
+    "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP"
+    " BYN BZD CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP"
+    " GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR"
+    " KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK"
+    " MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR"
+    " SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS"
+    " UAH UGX USD UYU UZS VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW ZWG RMB US RM Rs R"
+).split()
+"""The codes of ISO 4217, and what is written in their place."""
 _DIGIT_OF_WORD = re.compile(
-    rf"(?<![A-Za-z\\])(?!(?<=\d)[eExX]\d|{_CURRENCY}\d)({_UNIT}|[A-Z][A-Za-z]{{0,3}})\d{{1,2}}"
-    r"(?![\d.,]*\d)"
+    rf"(?<![A-Za-z\\])(?!(?<=\d)[eExX]\d|(?:{'|'.join(_CURRENCIES)})\d)"
+    rf"({_UNIT}|[A-Z][A-Za-z]{{0,3}})\d{{1,2}}(?![\d.,]*\d)"
 )
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALED = re.compile(
-    r"(?<![A-Za-z\d.,/])(?P<number>\d[\d,]*(?:\.\d+)?|\.\d+)(?:/(?P<under>\d+))?\s*"
-    rf"(?P<scale>{'|'.join(_SCALES)})s?\b(?!-)",
+    r"(?<![A-Za-z\d.,/])(?P<number>\d[\d,]*+(?:\.\d+)?|\.\d+)(?:/(?P<under>\d+))?"
+    rf"{IN_LINE}*+(?P<scale>{'|'.join(_SCALES)})s?\b(?!-)",
     re.IGNORECASE,
 )
 _PARTS = (
@@ -105,20 +119,28 @@ _PARTS = (
     (r"kilograms?|kg", r"grams?|g", 1000),
 )
 """A unit, a part of it, and how many parts it has; the smallest first."""
+_NEXT = rf",?{IN_LINE}*+(?:and{IN_LINE}++)?"
 _COMPOUND = tuple(
     (
         re.compile(
-            rf"(?<![\d.,/A-Za-z])(?P<whole>\d{{1,18}})(?P<unit>\s*(?:{unit}))\b,?\s*(?:and\s+)?"
-            rf"(?P<over>\d{{1,18}}(?:\.\d{{1,18}})?)(?:/(?P<under>[1-9]\d{{0,17}}))?\s*(?:{part})\b"
-            r"(?!\s+(?:an?|each|every|per)\b|/)",
+            rf"(?<![\d.,/A-Za-z]){whole}\b{_NEXT}"
+            rf"(?P<over>\d{{1,18}}(?:\.\d{{1,18}})?)(?:/(?P<under>[1-9]\d{{0,17}}))?"
+            rf"{IN_LINE}*+(?:{part})\b(?!\s+(?:an?|each|every|per)\b|/)",
             re.IGNORECASE,
         ),
         parts,
     )
-    for unit, part, parts in _PARTS
+    for whole, part, parts in (
+        *(
+            (rf"(?P<whole>\d{{1,18}})(?P<unit>{IN_LINE}*+(?:{unit}))", part, parts)
+            for unit, part, parts in _PARTS
+        ),
+        (r"(?<=[$€£])(?P<whole>\d{1,18})(?P<unit>)", r"cents?|pence", 100),
+    )
 )
 _OF_SEVERAL_UNITS = re.compile(
-    rf"\d\s*(?:{'|'.join(unit for unit, _, _ in _PARTS)})\b,?\s*(?:and\s+)?\d", re.IGNORECASE
+    rf"\d(?:{IN_LINE}*+(?:{'|'.join(unit for unit, _, _ in _PARTS)})\b|(?={IN_LINE}*+and\b)){_NEXT}\d",
+    re.IGNORECASE,
 )
 _TIME = re.compile(r"(?<![\d.,:/])(\d{1,18}):(\d{1,18})(?![\d:/]|[.,]\d)")
 _INTEGER = re.compile(r"\s*[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})\s*")
@@ -211,7 +233,7 @@ def _as_fraction(written: re.Match[str]) -> str:
     over, under = int(written["over"]), int(written["under"])
     if over >= under:
         return written[0]
-    return _ratio(int(written["whole"]) + Fraction(over, under))
+    return _ratio(int(written["joined"] or written["whole"]) + Fraction(over, under))
 
 
 def _as_hours(written: re.Match[str]) -> str:

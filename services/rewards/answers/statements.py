@@ -32,6 +32,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from services.rewards.answers.writing import IN_LINE
+
 BE = (
     r"(?:is|was|ist|est|es|é|è|lautet|shall be"
     r"|(?:should|would|must|will|has to|could)\s+(?:then\s+|therefore\s+|thus\s+)?be)"
@@ -130,7 +132,7 @@ _NEGATED_AHEAD = re.compile(
     rf"[\s*_]*(?:[a-z]+ly\s+)?(?:{_NOT}|no|none|anything\s+but)\b", re.IGNORECASE
 )
 _REFUTED = re.compile(
-    rf"[)\]*_$\s]*\b(?:is|are|was|were)\s+(?:[a-z]+ly\s+)?{_FALSE}\b", re.IGNORECASE
+    rf"(?:{IN_LINE}|[)\]*_$])*+\b(?:is|are|was|were)\s+(?:[a-z]+ly\s+)?{_FALSE}\b", re.IGNORECASE
 )
 _NEGATED = re.compile(
     rf"\b(?:{_NOT}|rather\s+than|instead\s+of|anything\s+but)\s+"

@@ -1,6 +1,10 @@
 """What is around an answer without being part of it: emphasis, quotes, wide characters."""
 
 import re
+from typing import Final
+
+IN_LINE: Final = r"[^\S\n]"
+"""White space that does not end a line, as a regular expression: no value goes on in the next."""
 
 _WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _MINUS = dict.fromkeys(map(ord, "\u2212\u2013\u2010\u2011\u2012\ufe63"), "-")
@@ -12,7 +16,7 @@ _CHARACTERS = {**_WIDE, **_QUOTES, **_OTHERS}
 
 TEXT_COMMAND = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal|up)?|math(?:rm|bf|it|sf|tt|bb|cal)|mbox|bm|boldsymbol"
-    r"|operatorname)\s*\*?\s*\{([^{}]*)\}"
+    r"|operatorname)\s*+\*?\s*+\{([^{}]*+)\}"
 )
 _SWITCH = re.compile(r"\\(?:rm|bf|it|sf|tt|displaystyle|textstyle|large|Large|boldmath)\b\s*")
 _MATH = re.compile(r"\\[()\[\]]")
