@@ -15,6 +15,8 @@ MAX_CLOSINGS = 64
 """Closing brackets tried from the end of a text: each costs one scan back to its opening."""
 
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_OPENER = r"(?i:okay|ok|sure|alright|all\s+right|right|well|hmm+|yes|no|so|now|wait|first)"
+"""What a model says before it begins to reason."""
 _PAIRS = {"}": "{", "]": "["}
 
 
@@ -38,8 +40,8 @@ def strip_reasoning(text: str, ends: Sequence[str] = REASONING_ENDS) -> str:
     """The text behind the last of ``ends``, up to reasoning that begins there and has no end.
 
     Reasoning begins with the opening tag of one of ``ends``, ``<think>`` of ``</think>``: at the
-    start of a line or of a sentence, or directly before a word or the end of its line. A tag that
-    stands in quotes, or as a word within a sentence, is only spoken of. A text that was cut off
+    start of a line or of a sentence, or behind a line's first words such as "Okay". A tag that
+    stands in quotes, or within a sentence, is only spoken of. A text that was cut off
     within its reasoning has no answer. A chat template may open the reasoning in the prompt, so
     only its end need be in the text.
     """
@@ -49,11 +51,14 @@ def strip_reasoning(text: str, ends: Sequence[str] = REASONING_ENDS) -> str:
         return text
     tag = f"(?:{'|'.join(map(re.escape, begins))})"
     unended = re.search(
-        rf"(?:^|(?<=[.!?:;,)\]*]))[ \t]*{tag}(?![`\"'])|(?<![`\"']){tag}(?=\w|[ \t]*\n)",
+        rf"(?:^[ \t]*+|(?<=[.!?:;)\]*])[ \t]++|(?<=[.!?:;])){tag}(?![`\"'])"
+        rf"|^(?P<opener>(?:{_OPENER}\b[ \t,]*+)++){tag}(?=\w|[ \t]*+\n)",
         text,
         re.MULTILINE,
     )
-    return text[: unended.start()] if unended else text
+    if unended is None:
+        return text
+    return text[: unended.start() if unended["opener"] is None else unended.end("opener")]
 
 
 def extract_json(

@@ -21,7 +21,8 @@
 No numbers are the exponents of units and names (``5 km^2``, ``5 km²``) and digits within their
 words (``5 m2``, ``CO2``).
 
-No number goes on in the next line. Not read: plain spaces or points between thousands, a decimal comma.
+No number goes on in the next line. Not read: plain spaces or points between thousands, a
+decimal comma.
 """
 
 import re
@@ -61,8 +62,8 @@ _RAISED = re.compile(r"(?P<base>\d?)(?P<power>[⁺⁻]?[⁰¹²³⁴-⁹]{1,18})
 _SLASH = "\u2044"
 _VULGAR = re.compile(r"(?P<whole>\d?)(?P<part>[¼-¾⅐-⅞])")
 _MIXED = re.compile(
-    r"(?<![\d.,/^A-Za-z])(?:(?<!\bbetween )(?P<joined>[1-9]\d{0,17})[ \t]+and|(?P<whole>\d{1,18}))[ \t]+"
-    r"(?P<over>\d{1,18})/(?P<under>\d{1,18})(?![\d/]|\.\d)"
+    r"(?<![\d.,/^A-Za-z])(?:(?<!\bbetween )(?P<joined>[1-9]\d{0,17})[ \t]+and|(?P<whole>\d{1,18}))"
+    r"[ \t]+(?P<over>\d{1,18})/(?P<under>\d{1,18})(?![\d/]|\.\d)"
 )
 _FRACTION = re.compile(
     rf"(?:(?P<whole>\d{{1,18}}){IN_LINE}*+)?\\[cdt]?frac\s*+"
@@ -93,10 +94,10 @@ _CURRENCIES = (
     " MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR"
     " SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS"
     " UAH UGX USD UYU UZS VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW ZWG RMB US RM Rs R"
-).split()
+)
 """The codes of ISO 4217, and what is written in their place."""
 _DIGIT_OF_WORD = re.compile(
-    rf"(?<![A-Za-z\\])(?!(?<=\d)[eExX]\d|(?:{'|'.join(_CURRENCIES)})\d)"
+    rf"(?<![A-Za-z\\])(?!(?<=\d)[eExX]\d|(?:{_CURRENCIES.replace(' ', '|')})\d)"
     rf"({_UNIT}|[A-Z][A-Za-z]{{0,3}})\d{{1,2}}(?![\d.,]*\d)"
 )
 _SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -139,7 +140,8 @@ _COMPOUND = tuple(
     )
 )
 _OF_SEVERAL_UNITS = re.compile(
-    rf"\d(?:{IN_LINE}*+(?:{'|'.join(unit for unit, _, _ in _PARTS)})\b|(?={IN_LINE}*+and\b)){_NEXT}\d",
+    rf"\d(?:{IN_LINE}*+(?:{'|'.join(unit for unit, _, _ in _PARTS)})\b|(?={IN_LINE}*+and\b))"
+    rf"{_NEXT}\d",
     re.IGNORECASE,
 )
 _TIME = re.compile(r"(?<![\d.,:/])(\d{1,18}):(\d{1,18})(?![\d:/]|[.,]\d)")

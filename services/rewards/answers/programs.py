@@ -35,6 +35,13 @@ _NAMES = {
 _SESSION = re.compile(r"\s*(?:>>>|\$ |In \[\d*\]:)")
 _DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)\b", re.MULTILINE)
 _TEST_NAME = re.compile(r"tests?(?![A-Za-z])|Test|\w*_tests?\Z|\w*Tests?\Z")
+_LIBRARIES = frozenset(
+    (
+        *("numpy", "scipy", "pandas", "sympy", "torch", "numba", "cupy", "triton", "sklearn"),
+        *("networkx", "sortedcontainers", "gmpy2", "matplotlib", "pytest", "hypothesis"),
+    )
+)
+"""What programs import as well as their tests."""
 _PYTHON = frozenset({Language.PYTHON, Language.PYTHON_GPU})
 
 
@@ -93,9 +100,9 @@ def _only_tests(program: str) -> bool:
     """Whether a block of Python is nothing but tests of another block.
 
     It asserts something, or has functions and classes that are named as tests are, and no others.
-    It needs a name that it does not define itself, for that is what it tests, and it reads no
-    input. A program that checks its own input with an assertion, or whose function for a test case
-    is called ``test``, is none.
+    It needs a name that it does not define itself, or a module, for that is what it tests, or it
+    asserts and has no result, printed or returned. It reads no input. A program that checks its own
+    input with an assertion, or whose function for a test case is called ``test``, is none.
     """
     try:
         tree = ast.parse(program)
@@ -115,7 +122,11 @@ def _only_tests(program: str) -> bool:
     return (
         is_test
         and not any(map(_reads_input, nodes))
-        and bool(needed_names([program]) or any(map(_imports_other, nodes)))
+        and (
+            bool(needed_names([program]))
+            or any(map(_imports_other, nodes))
+            or (any(map(_asserts, nodes)) and not any(map(_has_result, nodes)))
+        )
     )
 
 
@@ -132,12 +143,41 @@ def _reads_input(node: ast.AST) -> bool:
     return False
 
 
+def _asserts(node: ast.AST) -> bool:
+    match node:
+        case ast.Assert():
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+            return name.startswith("assert")
+    return False
+
+
+def _has_result(node: ast.AST) -> bool:
+    """Whether it prints what is not constant, writes to the output, or returns a value."""
+    match node:
+        case ast.Call(func=ast.Name(id="print"), args=printed):
+            return not all(isinstance(each, ast.Constant) for each in printed)
+        case ast.Return(value=value):
+            return value is not None
+        case ast.Name(id="stdout") | ast.Attribute(value=ast.Name(id="sys"), attr="stdout"):
+            return isinstance(node.ctx, ast.Load)
+    return False
+
+
 def _imports_other(node: ast.AST) -> bool:
-    """Whether it imports names from a module that is not part of Python, as tests do whose program
-    is in a file."""
-    if not isinstance(node, ast.ImportFrom):
-        return False
-    return bool(node.level) or (node.module or "").partition(".")[0] not in stdlib_module_names
+    """Whether it imports a module that is neither part of Python nor a known library, as tests do
+    whose program is in a file."""
+    match node:
+        case ast.ImportFrom(module=name, level=level):
+            return bool(level) or _is_other(name or "")
+        case ast.Import(names=names):
+            return any(_is_other(each.name) for each in names)
+    return False
+
+
+def _is_other(module: str) -> bool:
+    name = module.partition(".")[0]
+    return name not in stdlib_module_names and name not in _LIBRARIES
 
 
 def _is_code(block: Block) -> bool:

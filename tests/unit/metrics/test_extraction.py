@@ -41,6 +41,12 @@ CONTAINERS = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
         ("Okay <think>maybe 5", "Okay "),
         ("Okay <think>\nmaybe 5", "Okay "),
         ("<think>a</think>b. <think>c, cut off", "b."),
+        ("OK, so <think>maybe 5", "OK, so "),
+        ("In HTML, write <think>text here. The answer is B", None),
+        ("Put the thoughts within a <think>\ntag. It is B", None),
+        ("Tags such as <b>, <think> and so on", None),
+        ("**<think>** opens it", None),
+        ("The <think>\nB", None),
     ],
 )
 def test_reasoning_is_stripped_up_to_its_last_end(text: str, answer: str | None) -> None:

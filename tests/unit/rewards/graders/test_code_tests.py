@@ -74,6 +74,17 @@ TESTS = [
     "import unittest\n\nclass TestAdd(unittest.TestCase):\n    def test(self):\n        add(1, 2)",
     "assert add(1, 2) == 3\nprint('passed')",
     "from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3",
+    "import solution\nassert solution.add(1, 2) == 3\nprint(solution.add(2, 3))",
+    "import solution\n\ndef test_add():\n    assert solution.add(1, 2) == 3",
+    "import pytest\nimport adding as m\n\n@pytest.mark.parametrize('a', [1])\n"
+    "def test_add(a):\n    assert m.add(a, 1) == 2",
+    "import unittest\nimport solution\n\nclass TestAdd(unittest.TestCase):\n"
+    "    def test(self):\n        self.assertEqual(solution.add(1, 2), 3)\n\n"
+    "if __name__ == '__main__':\n    unittest.main()",
+    "import subprocess\n\ndef test_main():\n    done = subprocess.run(['python', 'solution.py'],"
+    " input='1 2', capture_output=True, text=True)\n    assert done.stdout.strip() == '3'\n\n"
+    "test_main()\nprint('passed')",
+    "assert 1 + 2 == 3",
 ]
 
 
@@ -95,6 +106,9 @@ def test_a_block_that_only_tests_is_not_the_program(solution: str, tests: str) -
         "import sys\n\ndef tests():\n    return sys.stdin.read()\n\nprint(tests())",
         "rows = open(0).read().split()\nassert rows\nprint(len(rows))",
         "n = 5\nassert n > 0\nprint(n)",
+        "import sys\nn = 5\nassert n > 0\nsys.stdout.write(str(n))",
+        "import numpy as np\nrow = np.ones(3)\nassert row.any()\nprint(row.sum())",
+        "def test(n):\n    assert n > 0\n    return 2 * n",
     ],
 )
 def test_a_program_that_asserts_or_is_named_as_a_test_is_no_test(program: str) -> None:
