@@ -44,7 +44,8 @@ _FILLER = re.compile(
     re.IGNORECASE,
 )
 _JOIN = (
-    rf"{IN_LINE}*+(?:,{IN_LINE}*+(?:and\s+|or\s+)?|[/&;+]|\b(?:and|or|und|oder|et|ou|y|o)\b|[和或及])"
+    rf"{IN_LINE}*+(?:,{IN_LINE}*+(?:and\s+|or\s+)?"
+    r"|[/&;+]|\b(?:and|or|und|oder|et|ou|y|o)\b|[和或及])"
     rf"{IN_LINE}*+"
 )
 _WHY = r"because|since|as|which|due|given|weil|and|or|und|oder|et|ou|y|o"
@@ -67,7 +68,8 @@ _MARKED_LINE = re.compile(rf"^{IN_LINE}*+{_MARK}", re.MULTILINE)
 _IN_BRACKETS = re.compile(r"[(\[]\s*([A-Z])\s*[)\]]")
 _AT_END = re.compile(
     rf"[^\n.;:!?]{{0,120}}?(?:[(\[]\s*(?P<inner>[A-Z])\s*[)\]]"
-    rf"|,{IN_LINE}*+(?:(?:which|that)\s+is\s+)?(?:(?:option|choice|letter)\s+)?\(?(?P<outer>[A-Z])\)?){_END}"
+    rf"|,{IN_LINE}*+(?:(?:which|that)\s+is\s+)?(?:(?:option|choice|letter)\s+)?"
+    rf"\(?(?P<outer>[A-Z])\)?){_END}"
 )
 _UNTIL_DENIED = re.compile(r"(?:(?!\b(?:not|rather|instead|but)\b)[^\n.;!?])*")
 _ASKED = re.compile(rf"\W*[A-Za-z][)\]]?{IN_LINE}*+\?")

@@ -88,7 +88,8 @@ _CLAUSE = re.compile(
     r"(?=$|[\n;(!?]|[.,](?!\d)|\b(?:because|since|which|where)\b)"
 )
 _IS_THE_ANSWER = re.compile(
-    rf"{IN_LINE}*+(?:[a-z\u00b0%/]++{IN_LINE}++){{0,3}}?(?:is|was)\s+(?:[a-z]+ly\s+|therefore\s+|thus\s+|hence\s+)?"
+    rf"{IN_LINE}*+(?:[a-z\u00b0%/]++{IN_LINE}++){{0,3}}?(?:is|was)\s+"
+    r"(?:[a-z]+ly\s+|therefore\s+|thus\s+|hence\s+)?"
     r"(?:the|our|my|your)\s+(?:(?:final|correct|right|required)\s+)?answer\b"
     r"(?!\s+(?:of|to|for|in)\s+(?:the\s+)?(?:first|second|previous|other|part|step|sub))",
     re.IGNORECASE,
@@ -98,7 +99,8 @@ _FOUND = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
 _ORDINAL = re.compile(r"^[ \t]*#{1,6}[ \t*_]*\d{1,3}[.)]", re.MULTILINE)
 _IS_ORDINAL = re.compile(r"[ \t*_]*+\d{1,3}(?:\.[ \t*_]*\Z|\))")
 _UNIT = (
-    rf"(?:{_WORD}|[A-Z]{{2,4}}|\u00b0?[CF]|[A-Z][a-z]++(?={IN_LINE}*+(?:[(,;.*_]|\Z|(?:per|an?|each|and)\b)))"
+    rf"(?:{_WORD}|[A-Z]{{2,4}}|\u00b0?[CF]"
+    rf"|[A-Z][a-z]++(?={IN_LINE}*+(?:[(,;.*_]|\Z|(?:per|an?|each|and)\b)))"
     r"(?![A-Za-z])"
 )
 _BEHIND_MARKED = re.compile(
