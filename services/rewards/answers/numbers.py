@@ -70,7 +70,7 @@ _OTHER = re.compile(
     r"(?=[-+$\u20ac\u00a3\u00a5]*\d)"
 )
 _PRECISION = re.compile(
-    rf"{IN_LINE}*+(?:decimals?|significant|sig\.?|d\.?\s?p|s\.?\s?f|places?|figures?|digits?)\b",
+    rf"{IN_LINE}*+(?:decimals?|significant|sig\.?|d\.?\s?p|s\.?\s?f|places?|fig(?:ure)?s?|digits?)\b",
     re.IGNORECASE,
 )
 _VERB = re.compile(
