@@ -102,7 +102,8 @@ class Contamination:
                         yield self._whole[question]
         if self._lines:
             for line in _normal(text).splitlines():
-                for piece in (line, LABEL.sub("", line, count=1)):
+                label = LABEL.match(line)
+                for piece in (line, line[label.end() :]) if label else (line,):
                     yield self._lines.get(_without_end(words_of(piece)), [])
 
 

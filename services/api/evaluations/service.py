@@ -81,8 +81,6 @@ def _check_tool_use(session: Session, body: CreateEvaluation, settings: ApiSetti
             raise InvalidRequest("conversations need tools to call", param="multi_turn")
         return
     given = body.multi_turn or MultiTurn()
-    if not given.multi_turn_enable and "multi_turn_enable" in given.model_fields_set:
-        raise InvalidRequest("tools need several turns", param="multi_turn.multi_turn_enable")
     for _, sampling in _samplings(body):
         validate_multi_turn(conversation, sampling)
     check_tools(

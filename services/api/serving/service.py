@@ -1,9 +1,10 @@
 """Servings as jobs: finding the one of a model, starting and stopping them."""
 
 import json
+import time
 from fnmatch import fnmatchcase
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from services.api.jobs.view import state_fields
@@ -101,14 +102,20 @@ def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSe
 
 def _check_same(name: str, body: DeployModel, running: CreateServing) -> None:
     """Raise `Conflict` naming the options given that differ from those of a serving that runs."""
-    given = body.model_dump(mode="json", exclude_unset=True, exclude={"keep_warm"})
-    has = running.model_dump(mode="json")
-    engine, engine_has = given.pop("engine", {}), has["engine"]
-    differing = [(key, has[key]) for key, value in given.items() if value != has[key]]
-    differing += [
-        (f"engine.{key}", engine_has[key])
-        for key, value in engine.items()
-        if value != engine_has[key]
+    # Clients may send all fields: those that have their defaults do not count as given.
+    wanted, usual, has = (
+        each.model_dump(mode="json", exclude={"keep_warm"})
+        for each in (body, DeployModel(), running)
+    )
+    parts = [
+        ("engine.", wanted.pop("engine"), usual["engine"], has["engine"]),
+        ("", wanted, usual, has),
+    ]
+    differing = [
+        (f"{place}{key}", has[key])
+        for place, wanted, usual, has in parts
+        for key, value in wanted.items()
+        if value not in (usual[key], has[key])
     ]
     if differing:
         told = ", ".join(f"{key} is {json.dumps(value)}" for key, value in differing)
@@ -121,11 +128,15 @@ def _check_same(name: str, body: DeployModel, running: CreateServing) -> None:
 
 
 def undeploy_model(session: Session, name: str, settings: ApiSettings) -> list[Job]:
-    """Stop the serving of a model, which all adapters of its base share."""
+    """Stop the serving of a model, which all adapters of its base share, and forget its options."""
     loaded = loaded_model(session, resolve_servable(session, name, settings))
     lock_serving(session, loaded)
     job = serving_of(session, loaded)
-    if job is None or job.status.is_final:
+    if job is None:
+        return []
+    if job.status.is_final:
+        ended = update(JobRow).where(JobRow.id == job.id, JobRow.cancel_requested_at.is_(None))
+        session.execute(ended.values(cancel_requested_at=time.time()))
         return []
     return [request_cancel(session, job.id)]
 

@@ -44,4 +44,4 @@ def undeploy(model: ModelName, as_json: JsonOption = False) -> None:
     elif ended.servings:
         out.line(f"{', '.join(ended.servings)} is stopping")
     else:
-        out.line(f"{model} is not deployed")
+        out.line(f"{model} is not running; a request starts it without options")

@@ -255,7 +255,7 @@ def test_an_evaluation_with_tools_shows_them(
         file_id,
         model=callable_model,
         tools=[SANDBOX],
-        multi_turn={"max_tool_calls": 3},
+        multi_turn={"multi_turn_enable": False, "max_tool_calls": 3},  # as clients that send all
     )
 
     assert [tool["class_name"] for tool in made["tools"]] == ["sandbox"]
@@ -274,10 +274,6 @@ def test_an_evaluation_with_tools_shows_them(
         ({"tools": [SANDBOX, SANDBOX]}, "tools[1].tool_schema.function.name"),
         ({"tools": [{"class_name": "http", "config": {}}]}, "tools[0].tool_schema"),
         ({"multi_turn": {"max_tool_calls": 1}}, "multi_turn"),
-        (
-            {"tools": [SANDBOX], "multi_turn": {"multi_turn_enable": False}},
-            "multi_turn.multi_turn_enable",
-        ),
         (
             {"tools": [SANDBOX], "multi_turn": {"tool_parser_format": "none"}},
             "multi_turn.tool_parser_format",

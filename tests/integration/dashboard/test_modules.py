@@ -16,13 +16,14 @@ from services.api.dashboard.bundle import bundle
 from services.api.jobs.downsampled_curves import DownsampledCurve
 
 ENTRY = """\
+import { Means } from "./charts/means.js";
 import { Metrics } from "./charts/metrics.js";
 import { parseExactly } from "./core/exact_json.js";
 import { duration, number, percent, shortPercent } from "./core/format.js";
 import { interval, signedValue, value } from "./job/metric_value.js";
 
 const numbers = { duration, number, percent, shortPercent, interval, signedValue, value };
-window.made = { Metrics, parseExactly, ...numbers };
+window.made = { Means, Metrics, parseExactly, ...numbers };
 """
 ON_ONE_PAGE = settings(
     max_examples=60,
@@ -92,6 +93,23 @@ def test_a_smoothed_line_is_that_of_all_steps(
     found = modules_page.evaluate(SMOOTHED, [[curve_of(risen)], [], weight])
     truth = averages(risen, weight)
     assert all(abs(value - truth[int(step)]) < 0.2 for step, value in found["line"])
+
+
+def test_a_zoomed_line_averages_each_step_once(modules_page: Page) -> None:
+    found = modules_page.evaluate(
+        """() => {
+            const whole = new made.Means(3000);
+            for (let step = 0; step < 1000; step += 1) whole.add(step, step < 900 ? 0 : 1);
+            const finer = [];
+            for (let step = 0; step < 1000; step += 4) {
+                finer.push({ end: step + 3, mean: step < 900 ? 0 : 1, count: 4 });
+            }
+            const zoomed = whole.refined(finer);
+            return [whole, zoomed].map((each) => [each.count, each.smoothed(0.99).get(999)]);
+        }"""
+    )
+
+    assert found == [[1000, pytest.approx(0.634, abs=1e-3)]] * 2
 
 
 def test_values_that_are_not_finite_are_counted_and_times_of_a_second_are_spread(

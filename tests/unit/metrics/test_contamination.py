@@ -42,6 +42,8 @@ def test_a_question_of_few_words_is_found_as_a_line_with_or_without_a_label() ->
 
     for text in ("Q: 2+2", "Question 7: 2 + 2", "3. 2+2\n4", "Answer.\n2+2"):
         assert items.items_in(text) == {0: Overlap.N_GRAM}
+    assert not items.holds("so we ask this: 2+2")
+    assert not items.holds("x" * 1_000_000)
     assert not items.holds("Why? Because it is so, as 2 + 2 is 4.")
 
 

@@ -8,12 +8,13 @@ import httpx
 import openai
 import pytest
 
+from services.contracts.serving import DeployModel
 from services.inference.vllm.launch import AdapterSlots
 from tests.support.engines.serving_worker import RunningServing, ServingWorker
 from tests.support.threaded_server import LoopThread
 from tests.unit.api.serving.test_chat import STEP_SECONDS, Meanwhile, ask
 
-OPTIONS = {"idle_seconds": 77, "engine": {"max_lora_rank": 8, "max_model_len": 64}}
+OPTIONS: dict[str, Any] = {"idle_seconds": 77, "engine": {"max_lora_rank": 8, "max_model_len": 64}}
 SLOTS = AdapterSlots(rank=8, count=1)
 
 
@@ -50,10 +51,13 @@ def test_the_engine_of_the_next_request_has_the_options_of_the_one_that_was_idle
     assert (again["engine"]["max_lora_rank"], again["engine"]["max_model_len"]) == (8, 64)
 
 
+@pytest.mark.parametrize("was_idle", [False, True])
 def test_a_model_that_was_undeployed_starts_without_options(
-    url: str, client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile
+    url: str, client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile, was_idle: bool
 ) -> None:
     deploy(url, OPTIONS)
+    if was_idle:
+        ends_idle(worker, worker.serve_next(SLOTS))
     httpx.post(f"{url}/v1/models/base/undeploy", timeout=60)
 
     pending = meanwhile(lambda: ask(client, "hi"))
@@ -74,8 +78,10 @@ def test_a_model_that_was_undeployed_starts_without_options(
 def test_other_options_than_those_of_a_running_engine_are_refused(
     url: str, worker: ServingWorker, other: dict[str, Any], param: str, has: str
 ) -> None:
-    first = deploy(url, OPTIONS).json()
-    same = [deploy(url, body) for body in ({}, {"keep_warm": True}, OPTIONS)]
+    options = {**OPTIONS, "engine": {**OPTIONS["engine"], "speculation": {"method": "ngram"}}}
+    whole = DeployModel(keep_warm=True).model_dump(mode="json")  # as clients send it
+    first = deploy(url, options).json()
+    same = [deploy(url, body) for body in ({}, whole, options)]
     refused = deploy(url, other)
 
     assert {answer.json()["id"] for answer in same} == {first["id"]}

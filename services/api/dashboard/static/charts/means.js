@@ -47,7 +47,9 @@ export class Means {
     const outside = this.intervals.flatMap((interval) => {
       let left = interval;
       for (; next < finer.length && finer[next].end <= interval.end; next += 1) left = without(left, finer[next]);
-      if (left === interval) return [interval];
+      const around = finer[next];
+      const isInside = around && interval.count < around.count && interval.end > (finer[next - 1]?.end ?? from);
+      if (left === interval) return isInside ? [] : [interval]; // such as a step that was added live
       return left.count > 0 ? [interval.end > to ? left : { ...left, end: from }] : [];
     });
     found.intervals = [...outside, ...finer].sort((one, other) => one.end - other.end);

@@ -40,7 +40,9 @@ async function fromJob(id, other, signal) {
   const [one, two] = await Promise.all([id, other].map((each) => request(`/v1/jobs/${encodeURIComponent(each)}/request`, { signal, isExact: true })));
   const shown = (value) => (value === undefined ? null : excerpt(json(value)));
   const columns = { Field: ({ name }) => name, "This job": ({ was }) => shown(was), "Other job": ({ is }) => shown(is) };
-  return table("Differs from the other job", columns, differences(one.body, two.body), "The requests are identical.");
+  // A request of an earlier version lacks fields that are null in others.
+  const found = differences(one.body, two.body).filter(({ was, is }) => (was ?? is ?? null) !== null);
+  return table("Differs from the other job", columns, found, "The requests are identical.");
 }
 
 /** Fields of a value that differ from their schema's defaults, by dotted name. */

@@ -123,7 +123,7 @@ function directionOf(metric, main) {
 function differing(requests) {
   const all = [...new Set(requests.flatMap((each) => fieldsOf(each)))].filter((name) => !/^(metadata|name|suffix)(\.|$)/.test(name));
   const names = all.filter((name) => !all.some((other) => other.startsWith(`${name}.`))); // an object of one is null in another
-  const found = names.filter((name) => new Set(requests.map((each) => JSON.stringify(valueAt(each, name)))).size > 1);
+  const found = names.filter((name) => new Set(requests.map((each) => JSON.stringify(valueAt(each, name) ?? null))).size > 1); // an earlier version's lacks fields
   return found.sort((one, other) => (one === "seed") - (other === "seed")); // it is drawn for each job unless it is given
 }
 
