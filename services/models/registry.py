@@ -261,8 +261,14 @@ def parent_of(session: Session, row: ModelRow) -> ModelRow | None:
         name = str(job.request["model"])
     else:
         return None
+    return _named(session, name)
+
+
+def _named(session: Session, name: str) -> ModelRow | None:
+    """A model or a checkpoint, also one that its job has replaced since: what was made from it
+    still has its base and its code."""
     found = session.scalar(select(ModelRow).where(ModelRow.id == name))
-    return found or find_checkpoint(session, name)
+    return found or _checkpoint_row(session, name)
 
 
 def _job_of(session: Session, row: ModelRow) -> JobRow | None:
@@ -321,25 +327,30 @@ def find_checkpoint(session: Session, name: str) -> ModelRow | None:
 
     Its folder disappears when the job replaces it with later checkpoints.
     """
+    row = _checkpoint_row(session, name)
+    return row if row is not None and row.job_path is not None else None
+
+
+def _checkpoint_row(session: Session, name: str) -> ModelRow | None:
+    """The same, without a path for a checkpoint that its job has replaced."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
     row = session.get(CheckpointRow, (match["job"], int(match["step"])))
     job = session.scalar(select(JobRow).where(JobRow.id == match["job"]))
-    if row is None or job is None:
+    if job is None:
         return None
     request = CreateFineTuningJob.model_validate(job.request)
     is_adapter = request.method and request.method.training_type is TrainingType.LORA
-    parent = session.scalar(select(ModelRow).where(ModelRow.id == request.model))
-    parent = parent or find_checkpoint(session, request.model)
+    parent = _named(session, request.model)
     base = (parent.base if parent is not None else None) or request.model
     return ModelRow(
         id=name,
         kind=(ModelKind.ADAPTER if is_adapter else ModelKind.FULL).value,
         base=base if is_adapter else None,
         job_id=job.id,
-        job_path=row.path,
-        created_at=row.created_at,
+        job_path=row.path if row is not None else None,
+        created_at=row.created_at if row is not None else job.created_at,
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from sqlalchemy import select
 
-from services.api.files.removal import remove_file
+from services.api.files.removal import remove_content, remove_file
 from services.contracts.batches.batches import ERROR_FILE, OUTPUT_FILE, CreateBatch
 from services.contracts.data.files import ExpiresAfter
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
@@ -74,11 +74,11 @@ class FileExpiry:
     def _delete(self, database: Database, file_id: str) -> None:
         try:
             with database.write() as session:
-                path = remove_file(session, self._artifacts, file_id)
+                remove_file(session, self._artifacts, file_id)
         except (Conflict, NotFound) as error:
             logger.debug("%s is kept: %s", file_id, error)
             return
-        path.unlink(missing_ok=True)
+        remove_content(self._artifacts, file_id)
         logger.info("deleted %s, which has expired", file_id)
 
 

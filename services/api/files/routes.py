@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.context import Gateway
 from services.api.downloads import DOWNLOAD, download
-from services.api.files.removal import remove_file
+from services.api.files.removal import remove_content, remove_file
 from services.api.files.service import add_file, file_view, list_files
 from services.api.files.upload import receive_upload
 from services.api.idempotency import Creation
@@ -149,6 +149,6 @@ def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileRespon
 def delete(gateway: Gateway, _principal: Principal, file_id: str) -> Deleted:
     """Delete a file that no unfinished job needs."""
     with gateway.database.write() as session:
-        path = remove_file(session, gateway.artifacts, file_id)
-    path.unlink(missing_ok=True)
+        remove_file(session, gateway.artifacts, file_id)
+    remove_content(gateway.artifacts, file_id)
     return Deleted(id=file_id, object="file")

@@ -64,8 +64,8 @@ def _move_back(target: Path, path: Path, mark: Path) -> None:
 
 
 def remove_orphans(database: Database, artifacts: Artifacts) -> None:
-    """Delete marked contents without a row, which a crash or a failed commit left; those of the
-    last week may be of a transaction that goes on in any gateway.
+    """Delete marked contents without a row, which a crash or a failed commit left of an upload or
+    a deletion; those of the last week may be of a transaction that goes on in any gateway.
 
     A content without a mark has had a row, perhaps in another database of the home, and stays.
     """
@@ -78,7 +78,7 @@ def remove_orphans(database: Database, artifacts: Artifacts) -> None:
             if name in known:
                 mark.unlink()
             elif mark.stat().st_ctime < before:
-                logger.warning("deleting the content of %s, whose upload was not completed", name)
+                logger.warning("deleting the content of %s, which no file has any more", name)
                 artifacts.file(name).unlink(missing_ok=True)
                 mark.unlink()
 

@@ -125,8 +125,7 @@ def remove_oldest(output_dir: Path, limit: int, *needed: Path) -> None:
     complete = complete_checkpoints(output_dir)
     spare = [path for path in complete.values() if path not in needed]
     for path in spare[: max(len(complete) - limit, 0)]:
-        (path / _MARKER).unlink()  # first: what a kill leaves of it is not a checkpoint
-        shutil.rmtree(path)
+        _remove(path)
 
 
 def complete_checkpoints(output_dir: Path) -> dict[int, Path]:
@@ -146,7 +145,14 @@ def remove_others(output_dir: Path, resumed: Path) -> None:
     step = int(resumed.name.removeprefix(_PREFIX))
     for other, path in list(_checkpoints(output_dir)):
         if other > step or not _is_complete(path):
-            shutil.rmtree(path)
+            _remove(path)
+
+
+def _remove(checkpoint: Path) -> None:
+    """Delete a checkpoint; what a kill leaves of it, or a file system that keeps files which a
+    serving has open (NFS), is not a checkpoint."""
+    (checkpoint / _MARKER).unlink(missing_ok=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _checkpoints(output_dir: Path) -> Iterator[tuple[int, Path]]:

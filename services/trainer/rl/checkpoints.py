@@ -105,7 +105,7 @@ class Checkpoints:
         """The complete checkpoint with the most steps; incomplete ones are removed."""
         for path in self._folder.glob(f"{_PREFIX}*"):
             if not (path / STATE).is_file():
-                shutil.rmtree(path)
+                _remove(path)
         for path in self._folder.glob(f"{_PREFIX}*{_PARTIAL}"):
             _put_in_place(path)
         complete = _complete(self._folder)
@@ -131,8 +131,15 @@ class Checkpoints:
         await asyncio.to_thread(_write, partial, snapshot())
         await asyncio.to_thread(_put_in_place, partial)
         for old in _complete(self._folder)[: -self._keep]:
-            await asyncio.to_thread(shutil.rmtree, old)
+            await asyncio.to_thread(_remove, old)
         return folder / LEARNER / MODEL
+
+
+def _remove(checkpoint: Path) -> None:
+    """Delete a checkpoint; what a kill leaves of it, or a file system that keeps files which a
+    serving has open (NFS), is not complete."""
+    (checkpoint / STATE).unlink(missing_ok=True)
+    shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _put_in_place(partial: Path) -> None:

@@ -1,6 +1,9 @@
+import errno
+import os
 import shutil
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +86,25 @@ def test_the_checkpoints_with_the_most_steps_are_kept_and_those_that_are_needed(
     assert len(left) == min(len(steps), max(limit, len({best, newest})))
     others = [step for step in left if step != min(steps)]
     assert others == sorted(steps)[len(steps) - len(others) :]
+
+
+def test_a_file_that_cannot_be_deleted_yet_ends_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = save(tmp_path, 2), save(tmp_path, 4)
+    remove = os.unlink
+
+    def unlink(path: str, **where: int) -> None:
+        if path == "model.safetensors":  # as NFS does with what a serving has open
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        remove(path, **where)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    remove_oldest(tmp_path, 1, new)
+    remove_others(tmp_path, new)
+
+    assert old.exists()
+    assert list(complete_checkpoints(tmp_path).values()) == [new]
 
 
 def test_a_run_without_checkpoints_has_no_newest_checkpoint(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
+from services.api.files.removal import remove_content, remove_file
 from services.api.files.service import add_file, remove_orphans
 from services.api.files.upload import Upload
 from services.api.uploads.parts import STATE, UploadParts, UploadState
@@ -66,6 +67,27 @@ def test_an_old_content_that_never_got_its_row_is_removed_at_the_start(
     monkeypatch.setattr(time, "time", lambda: at)
     remove_orphans(database, artifacts)
     assert kept(artifacts) == {"file-1"}
+    assert not list(artifacts.file_mark("").iterdir())
+
+
+def test_the_content_of_a_deleted_file_is_removed_though_its_gateway_ended(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifacts = Artifacts(tmp_path)
+    names = ["file-1", "file-2", "file-3"]
+    with database.write() as session:
+        for name in names:
+            add_file(session, artifacts, received(artifacts, name))
+    for name in names[:2]:
+        with database.write() as session:
+            remove_file(session, artifacts, name)
+    remove_content(artifacts, "file-1")  # the gateway ends before the second
+
+    assert kept(artifacts) == {"file-2", "file-3"}
+    at = time.time() + LONG_AGO
+    monkeypatch.setattr(time, "time", lambda: at)
+    remove_orphans(database, artifacts)
+    assert kept(artifacts) == {"file-3"}
     assert not list(artifacts.file_mark("").iterdir())
 
 

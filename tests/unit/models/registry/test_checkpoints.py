@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from services.api.models.service import register_model
 from services.contracts.errors import InvalidRequest, NotFound
@@ -16,7 +16,7 @@ from services.core.ids import new_id
 from services.jobs.job import NewJob
 from services.jobs.queues import TRAINING
 from services.jobs.store import create_job
-from services.models.registry import checkpoint_name, get_model_row, resolve_model
+from services.models.registry import checkpoint_name, get_model_row, parent_of, resolve_model
 
 
 def checkpoint(database: Database, parent: str, training_type: str) -> str:
@@ -49,6 +49,28 @@ def test_a_lora_checkpoint_is_an_adapter_of_the_original_base(database: Database
         rows = [get_model_row(session, name) for name in (first, second)]
 
     assert [(row.kind, row.base) for row in rows] == [(ModelKind.ADAPTER, "base")] * 2
+
+
+def test_a_checkpoint_keeps_its_base_when_that_it_was_trained_from_is_replaced(
+    database: Database,
+) -> None:
+    with database.write() as session:
+        session.add(ModelRow(id="base", kind="full", folder="base", created_at=0.0))
+    first = checkpoint(database, "base", "lora")
+    second = checkpoint(database, first, "lora")
+    with database.write() as session:
+        replaced = CheckpointRow.job_id == first.partition(":")[0]
+        session.execute(delete(CheckpointRow).where(replaced))
+
+    with database.read() as session:
+        row = get_model_row(session, second)
+        parent = parent_of(session, row)
+        assert (row.kind, row.base) == (ModelKind.ADAPTER, "base")
+        assert parent is not None
+        before = parent_of(session, parent)
+        assert (parent.id, before and before.id) == (first, "base")
+        with pytest.raises(NotFound):
+            get_model_row(session, first)
 
 
 def test_a_full_checkpoint_has_no_base(database: Database) -> None:
