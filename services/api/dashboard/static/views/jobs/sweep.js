@@ -27,7 +27,7 @@ export async function sweepView({ place, signal, go }, id) {
   const problem = h("p", { class: "error", role: "alert" });
   const name = h("input", { value: `${id.slice(-6)}-${randomKey().slice(0, 4)}`, maxlength: "100", required: true, autocomplete: "off" });
   const submit = h("button", { type: "submit", class: "primary" }, "Start");
-  const known = h("datalist", { id: "fields" }, leavesOf(original).map((each) => h("option", { value: each }, json(valueAt(original, each)))));
+  const known = h("datalist", { id: "fields" }, leavesOf(original).map((each) => h("option", { value: each }, shownNow(valueAt(original, each)))));
 
   const addRow = () => {
     const control = h("input", { list: "fields", size: 50, autocomplete: "off", spellcheck: "false", oninput: tell });
@@ -73,4 +73,9 @@ export async function sweepView({ place, signal, go }, id) {
   place.append(h("p", { class: "quiet" }, "Every combination of the values becomes a job; the rest of the request stays as it is."), known,
     h("form", { onsubmit: start }, field("Name of the sweep", name), rows,
       h("div", { class: "row" }, h("button", { type: "button", onclick: addRow }, "Vary another field"), submit), count, problem));
+}
+
+/** The value that a field has now, as a hint. */
+function shownNow(value) {
+  return value === null ? "not set" : json(value);
 }
