@@ -150,7 +150,10 @@ def test_undeploy_lists_the_stopped_engines(
     assert main(["undeploy", "base"]) == 0
     assert main(["undeploy", "base"]) == 0
 
-    assert capsys.readouterr().out == "serve-1 is stopping\nbase is not deployed\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "serve-1 is stopping",
+        "base is not running; a request starts it without options",
+    ]
 
 
 def response_events(*events: dict[str, Any]) -> Response:
