@@ -138,8 +138,8 @@ def test_invalid_files_fail_the_job_before_it_queues(platform: Platform) -> None
 def test_cancellation_ends_the_process_tree_and_frees_the_slot(platform: Platform) -> None:
     platform.start_worker()
     job_id = platform.client.submit("forever")
-    waiting = platform.client.submit("succeed")
     running(platform, job_id)
+    waiting = platform.client.submit("succeed")  # not before: it might be valid first, and end
     pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
     wait_for(lambda: platform.client.job(waiting)["queue_reason"] == NO_SLOT, "the reason")
 
