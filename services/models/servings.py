@@ -19,7 +19,9 @@ def loaded_model(session: Session, model: ResolvedModel) -> str:
     if model.adapter is None or model.needs_own_engine:
         return model.id
     most = shared_rank(session, model.base)
-    return model.base if most is None or adapter_rank(model.adapter) <= most else model.id
+    # One that is merged may be of a kind that has no rank.
+    fits = most is None or (most > 0 and adapter_rank(model.adapter) <= most)
+    return model.base if fits else model.id
 
 
 def shared_rank(session: Session, base: str) -> int | None:

@@ -1,5 +1,7 @@
 """Deletion of files that are not in use."""
 
+from contextlib import suppress
+
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
@@ -16,7 +18,8 @@ _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> None:
     """Delete a file's row; raises `Conflict` while it is in use.
 
-    `remove_content` follows the commit. The mark lets `remove_orphans` do it after a crash.
+    `remove_content` follows the commit. The mark lets `remove_orphans` do it after a crash; a full
+    disk, on which none can be made, must not keep files from being deleted.
     """
     row = get_file_row(session, file_id)
     needed = session.scalar(
@@ -28,8 +31,9 @@ def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> None:
     if dataset is not None:
         raise Conflict(f"data set {dataset} still needs {file_id}", code="file_in_use")
     mark = artifacts.file_mark(file_id)
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.touch()
+    with suppress(OSError):
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
     session.execute(delete(FileRow).where(FileRow.seq == row.seq))
 
 

@@ -80,7 +80,8 @@ async def refuse_nul(connection: HTTPConnection) -> None:
     up to it, so that a filter would let everything pass."""
     for name, value in connection.query_params.multi_items():
         if "\0" in name or "\0" in value:
-            raise InvalidRequest("has a NUL character", param=name.replace("\0", "")[:80])
+            shown = name.replace("\0", "")[:80]
+            raise InvalidRequest(f"the parameter {shown!r} has a NUL character", param=shown)
 
 
 async def _docs() -> HTMLResponse:

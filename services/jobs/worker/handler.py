@@ -19,9 +19,8 @@ class Launch:
 
     ``saves_on_pause``: the child heeds `pause_requested` with a checkpoint and `Reporter.paused`,
     for a pause, at its deadline and when its worker stops. Others are stopped, and later continue
-    from what is on disk. ``yields``: the child
-    heeds `others_wait`, and may end early for them. ``idles``: it waits for requests, so that
-    silence does not mean a hang.
+    from what is on disk. ``yields``: the child heeds `others_wait`, and may end early for them.
+    ``idles``: it waits for requests, so that silence does not mean a hang.
     """
 
     command: list[str]

@@ -72,9 +72,9 @@ def test_checkpoints_that_nothing_loads_again_keep_only_model_files(tmp_path: Pa
 
 @given(steps=st.sets(st.integers(1, 200), min_size=1, max_size=6), limit=st.integers(1, 4))
 def test_the_checkpoints_with_the_most_steps_are_kept_and_those_that_are_needed(
-    steps: set[int], limit: int, tmp_path_factory: object
+    steps: set[int], limit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    output = tmp_path_factory.mktemp("output")  # type: ignore[attr-defined]
+    output = tmp_path_factory.mktemp("output")
     for step in sorted(steps, reverse=True):  # their times have the opposite order
         save(output, step)
     best, newest = checkpoint_dir(output, min(steps)), checkpoint_dir(output, max(steps))

@@ -91,6 +91,24 @@ def test_the_content_of_a_deleted_file_is_removed_though_its_gateway_ended(
     assert not list(artifacts.file_mark("").iterdir())
 
 
+def test_a_file_can_be_deleted_from_a_full_disk(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    artifacts = Artifacts(tmp_path)
+    with database.write() as session:
+        add_file(session, artifacts, received(artifacts, "file-1"))
+    monkeypatch.setattr(Path, "touch", refuse)
+
+    with database.write() as session:
+        remove_file(session, artifacts, "file-1")
+    remove_content(artifacts, "file-1")
+
+    assert kept(artifacts) == set()
+
+
 @pytest.mark.parametrize("known", [0, 1])
 def test_a_database_from_a_backup_removes_no_file_of_the_one_that_it_replaced(
     known: int, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

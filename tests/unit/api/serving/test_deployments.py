@@ -107,6 +107,17 @@ def test_without_a_gpu_an_adapter_that_does_not_fit_gets_an_engine_of_its_own(
     assert shared.engine.changes == ["+team/small"]
 
 
+def test_without_a_gpu_an_adapter_that_has_no_rank_is_merged(
+    url: str, client: openai.OpenAI, cpu_worker: ServingWorker, meanwhile: Meanwhile, home: Path
+) -> None:
+    (home / "models" / "small" / "adapter_config.json").write_text('{"peft_type": "IA3"}')
+    pending = meanwhile(lambda: ask(client, "hi", "team/small"))
+    own = cpu_worker.serve_next(model="team/small")
+
+    assert pending.result(STEP_SECONDS).model == "team/small"
+    assert own.claim.job.request["model"] == "team/small"
+
+
 def test_without_a_gpu_adapters_share_their_base_again_after_it_was_idle(
     url: str, client: openai.OpenAI, cpu_worker: ServingWorker, meanwhile: Meanwhile
 ) -> None:

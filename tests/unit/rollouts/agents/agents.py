@@ -1,7 +1,7 @@
 """Agents in tests: functions that play a session on a real endpoint, with a scripted policy."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -91,3 +91,16 @@ def user(text: str) -> JsonObject:
 
 def text(tokens: list[int]) -> str:
     return CharacterChat().text(tokens)
+
+
+def branching(steps: Sequence[tuple[int, str]]) -> Plays:
+    """An agent each step of which continues one of the conversations so far with a word."""
+
+    async def plays(session: JsonObject) -> JsonObject:
+        histories: list[list[JsonObject]] = [[]]
+        for place, word in steps:
+            history = [*histories[place % len(histories)], user(word)]
+            histories.append([*history, await said(session, history)])
+        return {}
+
+    return plays

@@ -12,7 +12,7 @@ from services.contracts.rollouts.trajectories import Trajectory
 from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.groups import branches
 from tests.support.rollouts import ScriptedEngine, saying
-from tests.unit.rollouts.agents.agents import TOOL, play_by, said, text, user
+from tests.unit.rollouts.agents.agents import TOOL, branching, play_by, said, text, user
 
 
 def test_an_answer_that_is_asked_for_again_is_discarded_and_kept() -> None:
@@ -79,17 +79,9 @@ def test_a_rewritten_conversation_begins_a_sequence_of_its_own() -> None:
 def test_each_turn_of_the_agents_is_trained_once(steps: list[tuple[int, str]]) -> None:
     """Whatever it asks again, and in which order."""
     engine = ScriptedEngine(lambda _: f"{len(engine.asked)}<end>")
-    histories: list[list[JsonObject]] = [[]]
-
-    async def plays(session: JsonObject) -> JsonObject:
-        for place, word in steps:
-            history = [*histories[place % len(histories)], user(word)]
-            histories.append([*history, await said(session, history)])
-        return {}
-
     trained: list[str] = []
     sampled: set[str] = set()
-    played = play_by(plays, engine)
+    played = play_by(branching(steps), engine)
     sequences: list[Trajectory | AgentSequence] = [played, *branches(played)]
     for each in sequences:
         before = text(each.prompt_token_ids)

@@ -17,7 +17,16 @@ from services.inference.token_engine.base import EngineFailed, SampledTokens, Tu
 from services.rollouts.activity import Activity, Phase
 from services.rollouts.agents.failed import AgentFailed
 from tests.support.rollouts import ScriptedEngine, saying
-from tests.unit.rollouts.agents.agents import CALL, TOOL, asked, play_by, said, text, user
+from tests.unit.rollouts.agents.agents import (
+    CALL,
+    TOOL,
+    asked,
+    branching,
+    play_by,
+    said,
+    text,
+    user,
+)
 
 
 class WatchedActivity(Activity):
@@ -62,15 +71,7 @@ def test_a_session_generates_while_the_policy_has_one_of_its_requests() -> None:
 def test_no_token_is_made_a_second_time(steps: list[tuple[int, str]]) -> None:
     """Each step continues one of the conversations so far, however they branch."""
     engine = ScriptedEngine(lambda before: f"  {len(before)} <end>")
-    histories: list[list[JsonObject]] = [[]]
-
-    async def plays(session: JsonObject) -> JsonObject:
-        for place, word in steps:
-            history = [*histories[place % len(histories)], user(word)]
-            histories.append([*history, await said(session, history)])
-        return {}
-
-    played = play_by(plays, engine)
+    played = play_by(branching(steps), engine)
 
     assert played.finish_reason is FinishReason.ANSWERED, played.error
     assert played.agent is not None
